@@ -41,8 +41,7 @@ thread_local! {
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Charged for work since [`take_charged`].
     static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Since when the core has had nothing to do, and when it last found nothing; `None` while it
-    /// has something.
+    /// While the core has nothing to do: the start of its rest, and its last look; else `None`.
     static RESTS: Cell<Option<(Nanos, Nanos)>> = const { Cell::new(None) };
     /// The last arrival that the core has received, until it starts something.
     static RECEIVED_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
@@ -52,12 +51,12 @@ thread_local! {
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Typical worst-case wake-up latency of a sleeping thread. What must be done on time is spun
-/// through for that long, and a charge that is no more is slept together with what follows.
+/// Typical worst-case wake-up latency of a thread. Before an exact time a thread spins for this
+/// long. A charge no longer than this is slept together with the next one.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
-/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one
-/// that spins so.
+/// Makes this thread's core pay `prices` for its steps, on its own time scale, and spin like
+/// `spinning`.
 pub fn set_prices(prices: Overheads, spinning: Spinning) {
     PRICES.set(prices);
     SPINNING.set(spinning);
@@ -75,8 +74,8 @@ pub fn charge(amount: Nanos) {
     delay(amount);
 }
 
-/// As [`charge`], for time that is no work: that of a receive which finds nothing. Free for a core
-/// that looks on.
+/// Like [`charge`], for time without work: a receive that finds nothing. Free while the core looks
+/// on.
 pub fn delay(amount: Nanos) {
     if !LOOKS_ON.get() {
         OWED.set(OWED.get().plus(amount));
@@ -84,8 +83,8 @@ pub fn delay(amount: Nanos) {
 }
 
 /// Notes whether this thread's core has searched everywhere and looks on, until it has something to
-/// do or is woken. A core that spins sees then what comes, while this thread looks once more and
-/// sleeps. Nothing for a core that never spins.
+/// do or is woken. A spinning core sees the next arrival, while this thread looks once more and
+/// sleeps. No effect on a core that never spins.
 pub fn look_on(looks_on: bool) {
     LOOKS_ON.set(looks_on && SPINNING.get().limit() > Nanos::ZERO);
 }
@@ -106,8 +105,8 @@ pub fn start(ready_at: Nanos) -> Nanos {
     pay_all()
 }
 
-/// Notes that this thread's core has received what arrived up to `latest`, which it may not have
-/// come to yet.
+/// Notes that this thread's core has received what arrived up to `latest`. The core's own time may
+/// be earlier.
 pub fn received(latest: Nanos) {
     RECEIVED_UNTIL.set(latest);
 }

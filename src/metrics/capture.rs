@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The most requests of one capture: 16 MiB, and twice as much as text.
 const REQUESTS_MAX: usize = 500_000;
-/// Requests that came in time have so long to end.
+/// Time for requests that came during the capture to end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
-/// A capture under way. Workers stop to write when it is dropped.
+/// A capture under way. Workers stop to write when the capture is dropped.
 #[derive(Debug)]
 pub(crate) struct Capture<'m> {
     metrics: &'m WorkerMetrics,
     until: Nanos,
-    /// What had come when it began, and what the kernel had dropped; `None` once its time was over.
+    /// Counts and kernel drops at the beginning; `None` once the time is over.
     before: Option<(Counts, Option<u64>)>,
     captured: Captured,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Captured {
 }
 
 impl<'m> Capture<'m> {
-    /// Begins one of so many `seconds`, where the kernel has `dropped` so many datagrams.
+    /// Begins a capture of `seconds`, after the kernel has `dropped` this many datagrams.
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let before = Some((metrics.counts(), dropped));

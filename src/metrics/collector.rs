@@ -57,8 +57,8 @@ impl<'b> Collector<'b> {
         self.last = now;
     }
 
-    /// The counters as of now, and the distributions as of the last [`Collector::collect`]. So an
-    /// answered request can be in the fates before it is in a distribution.
+    /// The counters of now, and the distributions of the last [`Collector::collect`]. So a request
+    /// can count as answered before a distribution has it.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let [since_start, last_10s, last_60s] = &self.windows;
         let (now, counts) = (clock::now(), self.metrics.counts());
@@ -83,8 +83,7 @@ impl<'b> Collector<'b> {
         self.windows[2].number(self.last.at)
     }
 
-    /// The latencies in the last window's intervals from number `first` on that have ended, as far
-    /// as they are kept.
+    /// The latencies of the last window's ended intervals from number `first` on, if still kept.
     #[cfg(feature = "admin")]
     pub(super) fn latencies_from(&self, first: u64, gauges: &Gauges) -> Latencies {
         Latencies::of(self.windows[2].of(first..self.interval()), gauges)

@@ -154,8 +154,8 @@ impl Group {
         self.attach(&gate::reject_all())
     }
 
-    /// Lets in what `program` lets in, and without one everything. False if the gate is shut or
-    /// another process's: then nothing changes.
+    /// Attaches the filter `program`; `None` removes the filter. False, without a change, if the
+    /// gate is shut or another process's.
     ///
     /// # Errors
     /// The kernel's error; some sockets may have the new program by then.
@@ -170,8 +170,7 @@ impl Group {
         Ok(*gate == Gate::Own)
     }
 
-    /// Opens the gate and leaves it to another process, or takes it back. A gate that is shut stays
-    /// shut.
+    /// Opens the gate. If `left`, filters are another process's task. A shut gate stays shut.
     pub fn leave_gate(&self, left: bool) {
         let mut gate = self.gate();
         if *gate != Gate::Shut {

@@ -140,7 +140,7 @@ impl Builder {
     }
 
     /// Number of tasks that may wait in the queues of all pools and priorities together, at least
-    /// 1; the default is 4,096. What tasks spawn waits in the deques of their workers beside.
+    /// 1; the default is 4,096. Tasks that tasks spawn wait in workers' deques, and do not count.
     pub fn queue_capacity(mut self, tasks: usize) -> Builder {
         self.queue_capacity = tasks;
         self
@@ -159,9 +159,8 @@ impl Builder {
         self
     }
 
-    /// The stack of each worker, in bytes; the default is 2 MiB, and the kernel gives memory to
-    /// what is used alone. Joins within joins, and children that await children, use half of it at
-    /// most.
+    /// The stack of each worker in bytes; the default is 2 MiB. The kernel provides only used
+    /// memory. Nested joins, and children that await children, use half of it at most.
     pub fn stack_bytes(mut self, bytes: usize) -> Builder {
         self.stack_bytes = bytes;
         self

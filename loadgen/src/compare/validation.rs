@@ -63,7 +63,7 @@ impl Sockets {
 }
 
 impl Simulated {
-    /// The reasons why the run of `report` and this simulation are not of the same.
+    /// The reasons why the run of `report` cannot be compared with this simulation.
     pub(crate) fn objections(&self, report: &RunReport) -> impl Iterator<Item = String> {
         let elsewhere = self.sockets.filter(|sockets| sockets.elsewhere > 0).map(|Sockets { replies, elsewhere }| {
             format!("{elsewhere} of {replies} replies came from another worker than was learnt of their flows")
@@ -83,9 +83,9 @@ impl Simulated {
     }
 }
 
-/// Simulates the run of `plan`, in which `exchange` passed, under `policy`. The server has the
-/// settings of `settings` and said `server` at the end; `socket_of` is its socket of each flow.
-/// `None` if the run offered nothing.
+/// Simulates the run of `plan` with the requests of `exchange` under `policy`. `server` is what the
+/// server with these `settings` said at the end; `socket_of` is its socket for each flow. `None` if
+/// the run offered nothing.
 pub(crate) fn simulated(
     settings: &ServerSettings,
     policy: &str,
@@ -121,8 +121,8 @@ pub(crate) fn simulated(
     })
 }
 
-/// Both decisions in words, if `server` followed another policy at the end than `fitted`. A budget
-/// that differs by more than a factor of 2 is another policy; noise makes less of it.
+/// Both decisions in words, if `server` ended with another policy than `fitted`, or with a budget
+/// that differs by more than a factor of 2. Smaller differences are noise.
 fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<String> {
     let (policy, budget_us) = server.decision();
     let wanted_us = fitted.budget.map(|budget| budget.times(time_scale).as_micros_f64());

@@ -170,8 +170,8 @@ impl ServerView {
         self.body.pointer("/run_queue_wait_us")?.as_f64()
     }
 
-    /// Microseconds that the server's workers together were busy since its start: in handlers and,
-    /// on emulated cores, with what they were charged. `None` where the server does not tell.
+    /// Microseconds of all workers in handlers since the server's start, and on emulated cores
+    /// their charged steps. `None` if the server does not tell.
     pub fn busy_us(&self) -> Option<f64> {
         let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
         Some(self.body.get("busy_us")?.as_f64()? + charged)

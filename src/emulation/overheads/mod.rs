@@ -16,7 +16,7 @@ use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// Makes [`Overheads`] from its steps. One row is a step, and its name in flags and files.
+/// Defines [`Overheads`]. A row is a step, and its name in flags and files.
 macro_rules! steps {
     ($($(#[$meaning:meta])+ $step:ident = $name:literal,)+) => {
         /// CPU time of the steps of a server.

@@ -1,5 +1,5 @@
-//! The requests that are not finished. Each packet has a mark, written when its request is admitted
-//! and when it ends. Only a scrape reads it.
+//! The unfinished requests. Each packet has a mark, written when its request is admitted and when
+//! it ends. Only a scrape reads marks.
 
 use super::About;
 use crate::fate::CLASSES;
@@ -35,12 +35,12 @@ struct Mark {
 }
 
 impl Unfinished {
-    /// No request in any of so many packets.
+    /// Marks for `packets` packets without a request.
     pub(crate) fn new(packets: usize) -> Unfinished {
         Unfinished { marks: (0..packets).map(|_| CachePadded::default()).collect() }
     }
 
-    /// This request, in this packet, is to be served.
+    /// Notes that `packet` holds the request `about`.
     pub(crate) fn begin(&self, packet: usize, about: About) {
         let mark = &self.marks[packet];
         mark.id.store(about.id, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Unfinished {
         mark.came_at.store(about.came_at.get().max(1), Ordering::Relaxed);
     }
 
-    /// The request in this packet waits for this, apart from a worker, or no longer does.
+    /// Notes what the request in `packet` waits for, besides a worker; `None`: nothing.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
         self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
     }

@@ -237,7 +237,7 @@ mod tests {
         assert!(last.block(1.0).max >= Some(1e12));
     }
 
-    /// Is an unanswered request counted under its class, and its time to 0.1 %, exactly in the sum?
+    /// Does an unanswered request count in its class, its time to 0.1 %, and in the exact sum?
     #[test]
     fn what_was_spent_is_counted_by_class() {
         for ns in [1, 700, 1_000_000, 900_000_000] {

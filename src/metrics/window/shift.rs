@@ -9,12 +9,12 @@
 
 use crate::time::Nanos;
 
-/// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as
-/// that.
+/// Requests that took no time, and half octaves from a nanosecond to 18 minutes. Longer times count
+/// in the last bucket.
 const BUCKETS: usize = 81;
 const PER_OCTAVE: f64 = 2.0;
 
-/// The bucket in which a request counts that took this long.
+/// The bucket of a request that took `spent`.
 fn bucket_of(spent: Nanos) -> usize {
     if spent == Nanos::ZERO {
         return 0;
@@ -34,7 +34,7 @@ struct Profile {
 /// noise, too.
 const ALIKE_BUCKETS: usize = 2;
 
-/// Shares that differ by less change no choice.
+/// Smaller differences change no choice.
 const DISTANCE_MIN: f64 = 0.1;
 
 /// The squared distance times the size of the samples. Two samples of the same requests differ as
@@ -42,12 +42,12 @@ const DISTANCE_MIN: f64 = 0.1;
 /// Smirnov.)
 const EVIDENCE_MIN: f64 = 10.0;
 
-/// The share of requests which are too few to tell: pauses of the host, of which a bad second has
-/// many, look like that.
+/// A smaller share of requests tells nothing: pauses of the host, of which a bad second has many,
+/// look alike.
 const RARE: f64 = 0.001;
 
-/// Whether the requests of `last` are others than those of `before`, beyond chance and by enough to
-/// matter. Both are service times, and how many requests took each.
+/// Whether `last` and `before` differ beyond chance, and by enough to matter. Each lists service
+/// times with their number of requests.
 pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let whole = [last, before].map(|times| Profile::new(times, BUCKETS - 1));
     let [count, count_before] = whole.each_ref().map(|profile| sum(&profile.requests));
@@ -66,7 +66,7 @@ pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
 }
 
 impl Profile {
-    /// The profile of these requests. What lies above the bucket `highest` is in it.
+    /// The profile of these requests. Requests above bucket `highest` count in it.
     fn new(times: &[(Nanos, u64)], highest: usize) -> Profile {
         let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
         let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
@@ -80,7 +80,7 @@ impl Profile {
         profile
     }
 
-    /// The highest bucket that is not rare: as many requests or more are in it, or above.
+    /// The highest bucket for which it and those above hold [`RARE`] of the requests.
     fn highest(&self) -> usize {
         let enough = sum(&self.requests) * RARE;
         let mut above = 0.0;
@@ -92,8 +92,8 @@ impl Profile {
     }
 }
 
-/// Whether two samples are from different distributions. `size` is the product of the numbers of
-/// their independent values over the sum of these.
+/// Whether two samples are from different distributions. With n and m independent values, `size` is
+/// n m / (n + m).
 fn are_far(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
     let (one, other) = (cumulated(one), cumulated(other));
     let ahead = |one: &[f64], other: &[f64]| -> f64 {

@@ -48,7 +48,7 @@ impl<T> Outcome<T> {
         lock(&self.0).take()
     }
 
-    /// The result, or a wake when it is there.
+    /// The result, or `Pending`: its arrival wakes `waker`.
     ///
     /// # Panics
     /// If the result was taken before.

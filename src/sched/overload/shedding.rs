@@ -225,8 +225,7 @@ impl Shedding {
         cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
-    /// Whether a fresh request of `class` that begins `now` is to be shed because those of its
-    /// class stand.
+    /// Whether to shed a fresh request of `class` that begins `now`, because its class stands.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
         let wait = self.waited(stay, now, limits.waits.of(true));
         let Some(classes) = &mut self.classes else { return false };
@@ -241,8 +240,8 @@ impl Shedding {
         is_shed
     }
 
-    /// Whether a request that steps aside at `now` would wait for this many quarters of its bound.
-    /// That is the bound for all, or the time that its own deadline leaves.
+    /// Whether a request that steps aside at `now` would wait for `quarters` quarters of its bound.
+    /// This is the bound for all, or the time to the request's deadline.
     #[cold]
     fn is_full(
         &mut self,
@@ -272,8 +271,7 @@ impl Shedding {
         }
     }
 
-    /// Why a continuation must not go on `now`, if it must not: out of a queue, or still at hand
-    /// after a pause.
+    /// Why a continuation must not go on `now`; `None` if it may. It comes from a queue or a pause.
     #[inline]
     pub fn on_resume(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {

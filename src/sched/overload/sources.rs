@@ -31,50 +31,47 @@ pub enum Standing {
     Fresh,
 }
 
-/// The kernel takes a program of so many rules in a millisecond, and [`LIMITED_MAX`] more fit.
+/// The most prefixes that pass: the kernel takes their rules in 1 ms, and [`LIMITED_MAX`] fit too.
 pub const PASS_MAX: usize = 2_000;
-/// Each takes five times as much of a program as one of [`PASS_MAX`].
+/// The most limited prefixes. One takes as much of a program as five of [`PASS_MAX`].
 pub const LIMITED_MAX: usize = 120;
 /// The least share: the server still sees who sends.
 pub const SHARE_MIN: f64 = 0.02;
-/// The most prefixes that are known: 6 MB. What others use counts once some of these are quiet.
+/// The most known prefixes: 6 MB. Others count once some of these are quiet.
 const KNOWN_MAX: usize = 1 << 16;
-/// What is below a quarter of a sample is forgotten: four seconds after a hundred samples.
+/// A source below a quarter of a sample is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// What a standing queue takes off. The queue is a few percent of a period long, so the next one
-/// clears it.
+/// The target's factor while a queue stands. The queue is a few percent of a period long, so the
+/// next period clears it.
 const DOWN: f64 = 0.95;
-/// The least that comes in while a queue stands, of what the cores do.
+/// The least target while a queue stands, of what the cores do.
 const LEAST: f64 = 0.75;
-/// What the gate returns to at once when no queue stands, of what was used while one stood.
+/// The part of the capacity to which the target returns when no queue stands.
 const RETURN: f64 = 0.98;
-/// What a decision keeps at least of the capacity that is known. If a queue stood at the start of a
+/// A decision keeps at least this part of the known capacity. If a queue stood at the start of a
 /// period only, the cores idled at its end.
 const CAPACITY_KEPT: f64 = 0.98;
-/// What each decision adds from there on: 5 % take a second and a half.
+/// The target's factor in each decision after that: 5 % take a second and a half.
 const UP: f64 = 1.01;
-/// The part of what comes in from which on sources that are not limited are worth room for their
-/// heavy requests.
+/// Sources that are not limited get room for their heavy requests above this part of what comes in.
 const MODEST_FROM: f64 = 0.1;
-/// [`RETURN`] and [`UP`] for their sake. With 95 %, heavy requests wait for 30 of their service
+/// [`RETURN`] and [`UP`] for such sources. With 95 %, heavy requests wait for 30 of their service
 /// times, while a flood of light ones goes first.
 const MODEST_RETURN: f64 = 0.8;
 const MODEST_UP: f64 = 1.000_5;
-/// What all prefixes that may be forged count together, of each validated one: four fifths are for
-/// these. They ask for less of what is left than that where the target has fallen too far for a
-/// moment.
+/// The weight of all prefixes that may be forged, over that of all validated ones: these keep four
+/// fifths. The others get less where the target has fallen too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
 /// The part of the capacity that validated ones may use, however far the target has fallen: the
 /// rest clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// What is offered fits if it is less than this part of the target. A flood seldom falls so low by
-/// chance.
+/// An offer below this part of the target fits. A flood seldom falls so low by chance.
 const FITS: f64 = 0.8;
-/// What a source may ask for, of what the one in the middle does, and not be cut for its heavy
-/// requests. More, and a hundred that ask for more take what the others leave.
+/// The gate does not cut a source for heavy requests up to this many times the median source's
+/// offer. Above 1.5, a hundred sources may take what the others leave.
 const TYPICAL: f64 = 1.5;
-/// If those that may be above their level offer this much of the excess of the others, the mean
-/// alone counts. Forged sources are many, and each sends little.
+/// Below this part of the sure sources' excess, sources whose excess is uncertain are not cut.
+/// Forged sources are many, and each sends little.
 const SPARED: f64 = 0.1;
 /// Shares within this ratio are alike.
 const ALIKE: f64 = 1.05;
@@ -108,8 +105,8 @@ impl Default for Rules {
     }
 }
 
-/// What is known of all prefixes while a queue stands, and after it until nothing is shut out.
-/// Validated ones are known at any time.
+/// What is known of prefixes: of all while something is shut out, or a queue stands, and of
+/// validated ones at any time.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -173,8 +170,8 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The rules from now on. Since the last decision `in_force` held, these queues stood, and so
-    /// much `passed`. `scale` bounds the number of rules: 1 = as many as there may be.
+    /// The next rules. Since the last decision `in_force` held; `standing` and `passed` are what
+    /// was seen. `scale` bounds the number of rules: 1 = the maximum.
     pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
@@ -202,8 +199,8 @@ impl Sources {
         rules
     }
 
-    /// The next target, and the rules that fill it, where these queues stand. So far it was
-    /// `target`, and this was used of it.
+    /// Sets the target after `target`, of which `used` was used, and returns the rules that fill
+    /// it.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {
@@ -227,7 +224,7 @@ impl Sources {
         modest > MODEST_FROM * all
     }
 
-    /// Keeps of all prefixes only that some were validated of late.
+    /// Forgets all prefixes but those validated of late.
     fn forget(&mut self) {
         (self.decided, self.capacity) = (0, 0.0);
         self.known.retain(|_, known| known.forget());
@@ -256,9 +253,9 @@ impl Sources {
         period
     }
 
-    /// The most that may come in from a validated prefix, and from any other one, so that all
-    /// together is `target`. All prefixes that may be forged count together, since their number
-    /// says nothing.
+    /// The most that may come in from a prefix: from one that may be forged, and from a validated
+    /// one. All together is `target`. All prefixes that may be forged count together, since their
+    /// number says nothing.
     fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
@@ -279,8 +276,7 @@ impl Sources {
         levels
     }
 
-    /// What the source in the middle offers: half of them offer less. Of validated ones, where
-    /// there are any.
+    /// The median offer of the validated sources, or of all where none is validated.
     fn median(&self) -> f64 {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let is_any = of(true).next().is_some();

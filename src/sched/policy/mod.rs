@@ -68,11 +68,11 @@ pub struct Policy {
 pub struct Order {
     /// The order of nearly all searches.
     pub usual: &'static [SearchPlace],
-    /// The order of one search in 61, so that nothing waits for ever behind what is usually looked
-    /// at first. It names the same places, and may name more.
+    /// The order of one search in 61, so that no job waits for ever in a place searched late. It
+    /// has the places of `usual`, and may have more.
     pub rare: &'static [SearchPlace],
-    /// The order of most searches while capacity is scarce. It names the same places, and may name
-    /// more.
+    /// The order of most searches while capacity is scarce. It has the places of `usual`, and may
+    /// have more.
     pub scarce: &'static [SearchPlace],
 }
 

@@ -42,11 +42,10 @@ pub enum SearchPlace {
     Steal,
 }
 
-/// To receive in vain from so many sockets takes no longer than to ask where something waits, and
-/// then to receive.
+/// To receive in vain from this many sockets takes no longer than a look and a receive.
 pub const FEW_SOCKETS: usize = 2;
 
-/// One search in so many is rare. A prime, so that no regular pattern of jobs always meets it.
+/// One search in this many is rare. A prime, so that no regular pattern of jobs always meets it.
 const RARE: usize = 61;
 
 /// What a worker knows between two searches. It only decides which worker the next search asks
@@ -69,7 +68,7 @@ pub struct Local {
     pub(crate) looked_at: Nanos,
     /// The sockets in which something waits, by the last look or notice.
     pub noticed: Noticed,
-    /// Whether it has refused a heavy request since it last found nothing to do.
+    /// Whether the worker has refused a heavy request since it last found nothing.
     pub(crate) refuses: bool,
 }
 
@@ -130,8 +129,8 @@ pub struct Walk<'p> {
 }
 
 impl Policy {
-    /// A new search of the free worker of `local`, at about `now`. While capacity is scarce, most
-    /// leave sockets of others until last.
+    /// A new search by the worker of `local`, at about `now`. While capacity is scarce, most
+    /// searches try others' sockets last.
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
@@ -161,8 +160,7 @@ impl Policy {
 }
 
 impl Walk<'_> {
-    /// What the worker tries next at about `now`, where all before was in vain; `None` once it has
-    /// tried everything.
+    /// What the worker tries next at about `now`, after all before was in vain; `None` at the end.
     #[inline]
     pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         while let Some(stage) = self.order.get(self.stage) {

@@ -16,8 +16,7 @@ pub trait Engine {
     /// which is empty.
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
 
-    /// From now on owners of sockets count from worker `first` of the server: the first worker of a
-    /// group.
+    /// From now on owners of sockets count from worker `first`, the first of a group.
     fn visit(&mut self, _first: WorkerId) {}
 
     /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `at_most`.
@@ -29,8 +28,8 @@ pub trait Engine {
     /// Ends `job` without running it any further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// Called when `job` is about to be put into a queue, or goes on for want of room there. False
-    /// if it must not: the worker discards it then, as [`Discarded::TooMany`].
+    /// Called before `job` goes into a queue, or goes on because the queues are full. If this
+    /// returns false, the worker discards `job` as [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run;

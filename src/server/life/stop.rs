@@ -75,8 +75,8 @@ impl Demands {
     }
 
     /// Calls `exit` soon after another demand to stop, or after `patience` if there is one.
-    /// Dropping what is returned calls that off. After the drain nothing else hears a demand, while
-    /// a destructor, a task or a callback of the handler may keep each further step.
+    /// Dropping the returned value cancels this. After the drain nothing else hears a demand, and
+    /// the handler's destructors, tasks and callbacks may block each further step.
     pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
         let end = patience.map(|patience| clock::now().plus(patience));
         let ended = Arc::new(AtomicBool::new(false));
@@ -106,7 +106,7 @@ impl Demands {
     }
 }
 
-/// What ends a process that does not end by itself; called off when it is dropped.
+/// Ends a process that hangs while it stops; dropping this value cancels it.
 pub(super) type LastResort = OnDrop<Box<dyn FnMut()>>;
 
 /// Stops a server from any thread.
@@ -142,8 +142,8 @@ pub(crate) fn catch_signals() -> io::Result<Signals> {
     Signals::new(CAUGHT.map(|signal| signal as i32))
 }
 
-/// Handles caught signals until what is returned is dropped. SIGTERM, SIGINT and SIGQUIT stop the
-/// server, SIGHUP lets it read its configuration again.
+/// Handles caught signals until the returned value is dropped. SIGTERM, SIGINT and SIGQUIT stop the
+/// server; SIGHUP makes it read its configuration again.
 pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<OnDrop<impl FnMut()>> {
     let name = "forebay-signals";
     let handle = signals.handle();

@@ -1,4 +1,4 @@
-//! `loadgen calibrate`: what each step of a server costs on this host, measured, as a file for
+//! `loadgen calibrate` measures each step of a server on this host and writes a file for
 //! `--overheads`. README.md beside this file says how.
 
 mod contention;

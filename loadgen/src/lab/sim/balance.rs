@@ -71,7 +71,7 @@ impl Balance {
         if let Balance::FlowHash { zipf } = self { zipf } else { 0.0 }
     }
 
-    /// The share of the requests that comes to the busiest of so many servers in the long run.
+    /// The long-run share of the requests that the busiest of `servers` servers gets.
     pub fn busiest_share(self, servers: usize, flows: u16, seed: u64) -> f64 {
         let Balance::FlowHash { zipf } = self else { return 1.0 / servers as f64 };
         let mut rates = vec![0.0; servers];
@@ -93,7 +93,7 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// A balancer before this many servers, above zero.
+    /// A balancer for `servers` servers, at least one.
     pub(super) fn new(balance: Balance, servers: usize, flows: u16, seed: u64) -> Balancer {
         assert!(servers > 0, "requests need a server");
         let hashes = matches!(balance, Balance::FlowHash { .. });
@@ -103,8 +103,8 @@ impl Balancer {
         Balancer { balance, servers, server_of, random }
     }
 
-    /// The server for the next request, which is of `flow`, where `in_flight` tells how many
-    /// requests each one holds.
+    /// The server for the next request, which belongs to `flow`. `in_flight` returns the number of
+    /// requests in a server.
     pub(super) fn choose(&mut self, flow: u16, in_flight: impl Fn(ServerId) -> usize) -> ServerId {
         let Balancer { servers, ref mut random, .. } = *self;
         match self.balance {

@@ -128,14 +128,13 @@ impl<E: VirtualEngine> Driver<E> {
         }
     }
 
-    /// Lets the worker rest whose search took this long and found nothing.
+    /// Lets the worker rest after a search of `took` that found nothing.
     pub(super) fn rest(&mut self, took: Nanos) {
         self.engine.boundary(Boundary::Rest { looked_at: self.engine.now() });
         self.world.rest(took);
     }
 
-    /// Lets the worker that would rest begin `job` instead, after `took`; without one it searches
-    /// again.
+    /// The worker begins `job` after `took` instead of resting; without a job it searches again.
     pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
         let VirtualWorld { me, now, .. } = self.world;
         if let Some(job) = job {
@@ -145,9 +144,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// As [`Driver::act`], but for what concerns other groups. With `balances` it returns before a
-    /// rare search. With `until` workers go on to act in turn, until one rests or the next would
-    /// act after that.
+    /// Like [`Driver::act`], for one group. With `balances`, returns before a rare search. With
+    /// `until`, workers act in turn until one rests or the next action is later.
     pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
         loop {
             let next = self.act_once(balances);

@@ -1,5 +1,5 @@
-//! The event list: when each worker acts next, as a tournament of times, so that changing one and
-//! finding the earliest takes few steps.
+//! The event list: the next time of each worker, in a tournament tree. Changing a time and finding
+//! the earliest take few steps.
 
 use forebay::inside::sched::WorkerId;
 use forebay::time::Nanos;
@@ -7,14 +7,14 @@ use forebay::time::Nanos;
 /// The next moment of each worker, or none.
 #[derive(Debug)]
 pub(super) struct EventList {
-    /// A complete tree of times with the numbers of their workers below. Each node, root at 1,
-    /// holds the smallest of its four children, so of equal times that of the lowest worker. The
-    /// leaves are the workers. Siblings stand together.
+    /// A complete tree of times with worker numbers in the low bits. Each node, root at 1, holds
+    /// the smallest of its four children: of equal times, the lowest worker's. The leaves are the
+    /// workers. Siblings are adjacent.
     nodes: Box<[[u64; 4]]>,
-    /// When a worker acts next, and which: what the root says. [`Nanos::MAX`] if all wait.
+    /// The earliest time and its worker, from the root; [`Nanos::MAX`] if all wait.
     pub(super) first: (Nanos, WorkerId),
-    /// Bits of a worker's number. A time has the others: 208 days with 1,024 workers; what is later
-    /// is never.
+    /// Bits of a worker's number. The other bits are the time: 208 days with 1,024 workers, then
+    /// never.
     bits: u32,
 }
 

@@ -35,12 +35,12 @@ pub(crate) struct SimulateArguments {
     pub(super) groups: std::option::Option<usize>,
     /// Number of servers behind a balancer
     ///
-    /// A load is a share of the capacity of all servers. Each has --workers workers and follows the
-    /// policy by itself. The balancer random takes any server, and jsq the one with the fewest
-    /// requests. With two-choices it takes the better of two at random. With flow-hash each of
-    /// --flows has a server. With :zipf=S the rates of flows fall with their rank to the power of
-    /// S. A balancer knows the present number of requests and takes no time. With --lost 1 the last
-    /// server is gone, and as much comes as before. Its flows go to the others.
+    /// A load is a share of the capacity of all servers. Each server has --workers workers and
+    /// follows the policy by itself. The balancer random takes any server, and jsq the one with the
+    /// fewest requests. With two-choices it takes the better of two at random. With flow-hash each
+    /// of --flows flows has a server. With :zipf=S the rates of flows fall with their rank to the
+    /// power of S. A balancer knows the present number of requests and takes no time. With --lost 1
+    /// the last server is down, and the others get its requests and flows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
     /// How the balancer chooses a server

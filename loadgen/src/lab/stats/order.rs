@@ -16,9 +16,9 @@ const EVENTS_MIN: f64 = 6.0;
 /// The shares of a sample above the two ends of a quantile's interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ranks {
-    /// The share above the upper end; `None` if the sample is too small to have one.
+    /// The sample's share above the upper end; `None` if the sample is too small.
     pub(super) above_high: Option<f64>,
-    /// The share from the lower end on; `None` if the sample is too small to have one.
+    /// The sample's share at or above the lower end; `None` if the sample is too small.
     pub(super) from_low: Option<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Ranks {
     }
 }
 
-/// The number nearest to `to` that `holds`, where all do from `from`, which does, up to it.
+/// The last number from `from` to `to` that `holds`. All numbers before it hold, `from` too.
 fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
     // Halved to a thousandth of a rank, and far below in small samples.
     for _ in 0..40 {

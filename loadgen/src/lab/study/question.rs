@@ -1,5 +1,5 @@
-//! What a plan asks: how few workers hold a goal, under which policy, and what becomes of them when
-//! the demand changes.
+//! What a plan asks: how few workers hold a goal, which policy they need, and what a changed demand
+//! does.
 
 use super::goal::Goal;
 use super::parallel;
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
     /// The scenario of every simulation, except for the number of workers of each server. Its
-    /// requests are the most of one simulation.
+    /// number of requests bounds each simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate in requests per second.
     pub(crate) rate: f64,
@@ -39,8 +39,7 @@ impl<'a> Question<'a> {
         self.scenario.fleet.map_or(1, |fleet| fleet.servers)
     }
 
-    /// The share of the capacity of `workers` workers at each server that `rate` requests per
-    /// second are.
+    /// The load of `rate` requests per second on `workers` workers at each server.
     pub(crate) fn load_at(&self, rate: f64, workers: usize) -> f64 {
         self.scenario.workload.load_at(rate, workers * self.servers(), 1)
     }

@@ -274,8 +274,8 @@ impl<'a> Scenario<'a> {
         (made, Setup { policy, waits, follows, ..setup }, fit)
     }
 
-    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None`
-    /// where that is all the capacity.
+    /// The load at which the sizes of `spec`, or the busiest server, no longer keep up. `None` if
+    /// this is the whole capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
             PolicySpec::Server(policy) => {
@@ -286,8 +286,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the
-    /// bound of one server.
+    /// The load of the whole fleet at which its busiest server passes `of_server`, the bound of one
+    /// server.
     fn bound(&self, of_server: Option<f64>) -> Option<f64> {
         let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
         let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
@@ -298,7 +298,7 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// What is made of `policy` at `load`, a server that follows it, and what both are fitted to.
+    /// The policy made for `load`, a server that follows it, and the fit behind both.
     fn server(&self, policy: PolicyName, load: f64) -> (Made, Setup, Fit) {
         let entry = policy.entry();
         let groups = match entry.may_group() && self.replayed.is_none() {

@@ -130,8 +130,8 @@ impl Recorded {
     }
 }
 
-/// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and
-/// comments from `#` to the end of a line. It has `bytes_max` bytes at most.
+/// The classes in `text`, of `bytes_max` bytes at most. A line is `COST` (class 0), `CLASS COST` or
+/// blank; `#` begins a comment.
 pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, String> {
     let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
     let (mut count, too_large) = (0, format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
@@ -153,7 +153,7 @@ pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, Strin
     Ok(recorded(costs.into_iter().take(last + 1)))
 }
 
-/// Classes of which each has some of the costs, every one of them equally likely.
+/// One class for each list of costs; all costs are equally likely.
 pub(super) fn recorded(costs: impl Iterator<Item = Vec<Nanos>> + Clone) -> Vec<Class> {
     let count: usize = costs.clone().map(|costs| costs.len()).sum();
     let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;

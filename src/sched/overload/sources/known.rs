@@ -19,7 +19,7 @@ const TELL: f64 = 4.0;
 /// aside.
 const LIGHT_MIN: f64 = 0.05;
 
-/// Of which part of a request a sample is.
+/// The part of a request that a sample is from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
     /// Before it first steps aside.
@@ -101,16 +101,16 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// What this prefix asked for, over what it had, where all together `asked` for so many times
-    /// as much. Sockets shed the same part of every source, if each holds some of every source. A
-    /// flood may be one flow, and fill one.
+    /// What this prefix asked for, over what it got; `asked` is that ratio of all prefixes. If each
+    /// socket holds some of every source, all sources lose the same part. A flood may be one flow,
+    /// and fill one socket.
     pub(super) fn asked(&self, asked: f64) -> f64 {
         let Counts { unbegun, begun, .. } = self.now;
         1.0 + (unbegun + (asked - 1.0) * TELL) / (begun + TELL)
     }
 
-    /// Ends so many periods, in which this `share` came in. What was known before is replaced if it
-    /// `begins`. Returns what was counted in them.
+    /// Ends `periods` periods with this `share`. If `begins`, replaces what was known. Returns what
+    /// was counted in them.
     pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) -> Counts {
         let counts = mem::take(&mut self.now);
         let Counts { used, refused, first, begun, ended, .. } = counts;
@@ -132,29 +132,28 @@ impl Known {
         counts
     }
 
-    /// Samples in a period that it would have if all of it came in. Of a source from which little
-    /// comes in, most periods see nothing; and one is not cut for one heavy request. So it is a
-    /// ratio of means.
+    /// Samples in a period if the gate let all in. This is a ratio of means. Most periods see
+    /// nothing of a source with a small share, and one heavy request must not cut a source.
     pub(super) fn offered(&self) -> f64 {
         self.used / self.share.max(SHARE_MIN * SHARE_MIN)
     }
 
-    /// [`Known::offered`] at least: a few heavy requests of a source that sends few may come in one
-    /// mean's time.
+    /// A lower bound of [`Known::offered`]: a source with few requests may send several heavy ones
+    /// in the time of one mean.
     pub(super) fn surely_offered(&self) -> f64 {
         // The variance of such a mean (Roberts 1959, of the EWMA chart).
         let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
         self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
     }
 
-    /// Whether the cores end more of its requests in a second if they refuse those that step aside
-    /// than if they serve all.
+    /// Whether the cores end more of this source's requests in a second if they refuse those that
+    /// step aside.
     pub(super) fn refuses(&self) -> bool {
         self.ended * self.used > self.begun * self.first
     }
 
-    /// The part of what it offers that must come in: what its requests take before they first step
-    /// aside, if those that do are refused.
+    /// The part of this source's offer that must come in. If heavy requests are refused, it is the
+    /// time before requests step aside.
     pub(super) fn light(&self) -> f64 {
         if self.refuses() { (self.first / self.used).max(LIGHT_MIN) } else { 1.0 }
     }

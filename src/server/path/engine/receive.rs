@@ -140,9 +140,9 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives into the last of the spare packets, from the first of the sockets of `owner` in
-    /// which something waits. The sockets take turns, so that a flood at one address starves no
-    /// other. Returns the number of datagrams, and those of the socket and of its address.
+    /// Receives into the last spare packets, from the first socket of `owner` in which something
+    /// waits. The sockets take turns, so that a flood at one address starves no other. Returns the
+    /// number of datagrams, of the socket and of its address.
     fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
         let sockets = self.common.sockets_of(owner);
         let mut address = usize::from(self.receiving.next_address[owner]);
@@ -162,8 +162,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives into the last of the spare packets from `socket`, which is this worker's or
-    /// another's at the address of that number.
+    /// Receives from `socket` into the last spare packets. The socket may be another worker's;
+    /// `address` is the number of its address.
     fn receive_from_socket(&mut self, socket: &L::Socket, address: usize) -> usize {
         let receiving = &self.common.transport.of(self.worker)[address].receiving;
         // An error that an earlier send left on the socket is reported once, in place of datagrams;

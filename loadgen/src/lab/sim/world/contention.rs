@@ -7,9 +7,9 @@
 //!
 //! The constant of a step includes its operations, where a worker meets no other. These are the
 //! push and the pop of a hop or a yield, and the lock of a receive. So a worker pays here only for
-//! others: until it is its turn, and [`Overheads::contend`] for each of them. Its own
-//! [`Overheads::serial`] stands in the constant, and keeps others out all the same. A look that
-//! finds nothing reads, and holds nothing.
+//! others: the wait for its turn, and [`Overheads::contend`] for each of them. The worker's own
+//! [`Overheads::serial`] is part of the constant, and still keeps others out. A look that finds
+//! nothing holds no resource.
 //!
 //! A queue is one resource, whatever its shards are: every push and every pop counts in one word
 //! (`runtime/queues.rs`).
@@ -43,8 +43,7 @@ pub(crate) struct Contention {
     total: Nanos,
 }
 
-/// Operations at one place that are not over, in their order; those of one step of one worker count
-/// as one.
+/// Unfinished operations at one place, in order. A worker's operations of one step count as one.
 type Line = Vec<Hold>;
 
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +64,7 @@ impl Contention {
         Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
     }
 
-    /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the
-    /// other.
+    /// `worker` carries out `operations` on `place` one by one, in a step that began at `now`.
     #[inline]
     pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
         if !self.resources.is_empty() {
