@@ -145,7 +145,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     };
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy();
+    let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy;
     let (shared, workers) =
         Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_fd()], PACKETS / 2).unwrap();
     let before = net::sent();

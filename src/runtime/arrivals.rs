@@ -48,7 +48,7 @@ impl Arrivals {
 
     /// Number of ingresses in which something waits, by a look.
     pub fn look(&self) -> usize {
-        self.descriptors.watch_set.arrivals().waiting()
+        self.descriptors.watch_set.arrivals().waiting
     }
 
     /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count`

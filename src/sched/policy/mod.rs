@@ -193,11 +193,6 @@ impl Policy {
         self.back == Back::Priorities
     }
 
-    /// Which worker belongs to which pool.
-    pub fn topology(&self) -> &Topology {
-        &self.topology
-    }
-
     /// Number of queues at [`SearchPlace::Queues`]: those of the levels.
     fn level_queues(&self) -> PoolId {
         match &self.limit {
@@ -298,7 +293,7 @@ impl Policy {
 
     /// Whether any worker receives from the socket of another.
     pub fn has_watchers(&self) -> bool {
-        self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
+        self.topology.workers > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }
 
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
@@ -318,7 +313,7 @@ impl Policy {
     /// If it has another number of workers, and several pools.
     pub fn on(&self, workers: usize) -> Policy {
         let mut policy = self.clone();
-        let present = policy.topology.workers();
+        let present = policy.topology.workers;
         if workers != present {
             assert!(policy.topology.pools() == 1, "pools are no groups");
             policy.uninterrupted = policy.uninterrupted.map(|most| (most + workers).saturating_sub(present).max(1));

@@ -83,7 +83,7 @@ pub const ROWS: &[Entry] = &[
         shares_sockets: true,
         adapts: true,
         settings: &["slice", "optimise", "classify", "notices"],
-        constructor: |tuning| Auto::settled(tuning).current().explained(tuning),
+        constructor: |tuning| Auto::settled(tuning).current.explained(tuning),
     },
 ];
 
@@ -275,7 +275,7 @@ pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
         back: Back::Priorities,
         limit: Limit::Stay { slice, then: Then::GiveWay },
         switched: false,
-        ..Policy::plain(topology.workers(), order.usual)
+        ..Policy::plain(topology.workers, order.usual)
     };
     policy.checked()
 }

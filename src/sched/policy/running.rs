@@ -118,7 +118,7 @@ impl Policy {
         if self.level_of(running) == 0 {
             return Watch::Never;
         }
-        let each = |together| each_looks_after(together, self.topology.workers());
+        let each = |together| each_looks_after(together, self.topology.workers);
         if self.is_scarce(local, view) {
             return Watch::Every(each(self.look_after));
         }

@@ -221,7 +221,7 @@ impl Gate {
                 }
             }
         }
-        let pause = PAUSE.times((program.len() * group.sockets().len()) as u64);
+        let pause = PAUSE.times((program.len() * group.sockets.len()) as u64);
         self.replace_at = now.plus(if self.breaker.is_open() { Breaker::AGAIN_AFTER } else { pause });
         self.tell(now);
     }

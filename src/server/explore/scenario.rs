@@ -62,7 +62,7 @@ impl Scenario {
     /// workers never sleep.
     pub(super) fn plain(policy: Policy, room: usize, events: Vec<(Nanos, Event)>) -> Scenario {
         Scenario {
-            workers: policy.topology().workers(),
+            workers: policy.topology.workers,
             policy,
             classified: false,
             rest: Rest::LOOKS,
@@ -179,7 +179,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
         "pools" => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
         "reserved" => {
             let watchers = Some(random.random_range(0..=workers));
-            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy();
+            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy;
             policy.look_after = us(1);
             if let Limit::Attained { gives_way: GiveWay { rarely, .. }, .. } = &mut policy.limit {
                 *rarely = us(random.random_range(1..20));
@@ -193,7 +193,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
             let decision = Decision { in_order, ..Decision::of(ladders(random), "") };
-            let mut policy = decision.make(&tuning).policy();
+            let mut policy = decision.make(&tuning).policy;
             if let Limit::Attained { gives_way, .. } = &mut policy.limit {
                 gives_way.patience = patience;
             }
