@@ -61,14 +61,9 @@ impl ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }
 
-    /// The times of the requests that take at most `slice`.
-    pub fn up_to(&self, slice: Nanos) -> ServiceTimes {
-        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took <= slice).copied().collect(), ..*self }
-    }
-
-    /// The times of the requests that take longer than `slice`.
-    pub fn beyond(&self, slice: Nanos) -> ServiceTimes {
-        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took > slice).copied().collect(), ..*self }
+    /// The times of the requests that take `as_long`.
+    pub fn only(&self, as_long: impl Fn(Nanos) -> bool) -> ServiceTimes {
+        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| as_long(*took)).copied().collect(), ..*self }
     }
 
     /// How many requests were measured.

@@ -108,7 +108,7 @@ impl QueueBounds {
     ) -> Option<QueueBounds> {
         let (within, beyond) = match first_slice {
             None => (times.clone(), times.clone()),
-            Some(slice) => (times.within(slice), times.beyond(slice)),
+            Some(slice) => (times.within(slice), times.only(|took| took > slice)),
         };
         let known = QueueBounds { heavy: beyond.mean(), ..QueueBounds::unmeasured(max_wait) };
         match max_wait {

@@ -70,7 +70,7 @@ impl Patience {
         // So many workers are in heavy requests at full load. Each that waits there delays a heavy
         // one by one service time.
         let heavies = tuning.workers as f64 * (1.0 - times.share_within(heavy_from));
-        let slowdown = times.up_to(heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
+        let slowdown = times.only(|took| took <= heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
         let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * tuning.workers);
         Patience { price: tuning.giving_way_cost(), rest, scarce_from }
     }
