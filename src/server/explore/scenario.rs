@@ -6,7 +6,7 @@ use crate::metrics::{Collector, Spent, WorkerMetrics};
 use crate::sched::auto::Decision;
 use crate::sched::bounds::BATCH;
 use crate::sched::ladder::{Ladder, Ladders};
-use crate::sched::overload::{QueueBounds, WaitBounds};
+use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::policy::{GiveWay, Limit};
 use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
 use crate::time::Nanos;
@@ -37,7 +37,7 @@ pub(super) struct Scenario {
     /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
-    pub(super) waits: QueueBounds,
+    pub(super) waits: WaitLimits,
     /// The time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
@@ -76,7 +76,7 @@ impl Scenario {
             odd_every: 0,
             trains: false,
             events,
-            waits: QueueBounds::NONE,
+            waits: WaitLimits::NONE,
             drain: us(1_000),
         }
     }
@@ -103,7 +103,7 @@ impl Scenario {
             odd_every: 0,
             trains: false,
             events: Vec::new(),
-            waits: QueueBounds::NONE,
+            waits: WaitLimits::NONE,
             drain: us(random.random_range(0..400)),
         };
         // Without children all time is accounted for.
@@ -137,7 +137,7 @@ impl Scenario {
                 ..WaitBounds::always(target.times(limit), Nanos::ZERO)
             };
             let of = |target| WaitBounds { target, ..of(target) };
-            scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)), ..QueueBounds::NONE };
+            scenario.waits = WaitLimits { fresh: of(target), interrupted: of(target.times(2)), ..WaitLimits::NONE };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario

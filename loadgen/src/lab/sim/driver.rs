@@ -181,7 +181,7 @@ impl<E: VirtualEngine> Driver<E> {
                     return Next::Balance;
                 }
                 if world.is_vain() {
-                    let took = time_in_vain(&mut worker.turn.search, &worker.policy, world);
+                    let took = time_in_vain(&worker.turn.search, &worker.policy, world);
                     if cfg!(debug_assertions) {
                         worker.turn.step(&worker.policy, now, world, engine);
                         assert!(!worker.turn.has_job(), "there is something after all");

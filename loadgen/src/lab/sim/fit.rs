@@ -199,7 +199,7 @@ impl Fit {
 
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
-        Auto::settled(&self.tuning()).current.clone()
+        Auto::settled(&self.tuning()).current
     }
 }
 

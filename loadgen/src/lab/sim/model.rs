@@ -200,7 +200,7 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
         let request = self.requests.get(*job);
-        let sheds = !request.continuation && self.waits.waits.of(true).bound != Nanos::MAX;
+        let sheds = !request.continuation && self.waits.of(true).bound != Nanos::MAX;
         if sheds || request.stay.expires_at != Nanos::MAX {
             return (Nanos::ZERO, 0);
         }
