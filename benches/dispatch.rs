@@ -53,7 +53,7 @@ use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use sched::overload::{QueueBounds, Shedding, WaitBounds, WaitLimits};
+use sched::overload::{Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
 use server::path::common::{Common, Transport};
 use server::path::engine::Engine;
@@ -121,8 +121,8 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), ..WaitBounds::always(millis(2_000), millis(4_000)) };
-    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
-    let limits = ArcSwap::from_pointee(WaitLimits { waits, ..WaitLimits::NONE });
+    let waits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
+    let limits = ArcSwap::from_pointee(waits);
     let samples = Samples::new(1, Nanos::from_micros(3), SourcePrefix::NETWORK, true);
     let common = Common {
         serving,
@@ -145,7 +145,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     };
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy();
+    let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy;
     let (shared, workers) =
         Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_fd()], PACKETS / 2).unwrap();
     let before = net::sent();

@@ -1,4 +1,4 @@
-//! What a yield and a checkpoint cost on this host, measured: for policies and `loadgen calibrate`.
+//! What a yield costs on this host, measured: for policies and `loadgen calibrate`.
 
 use crate::handler::checkpoint;
 use crate::queue::Sharded;
@@ -59,21 +59,6 @@ pub fn mean_time() -> Nanos {
         black_box(queue.pop(0));
     }
     Nanos::new(clock::now().minus(start).get() / u64::from(YIELDS))
-}
-
-/// The time in which a handler passes `count` checkpoints, none of which pauses it.
-pub fn checkpoints(count: u64) -> Nanos {
-    let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
-    let handler = pin!(async {
-        for _ in 0..count {
-            checkpoint().await;
-        }
-    });
-    let start = clock::now();
-    let (waker, waiter) = (Waker::noop(), &mut None);
-    let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: false };
-    let _ = black_box(poll(handler, terms));
-    clock::now().minus(start)
 }
 
 #[cfg(test)]

@@ -56,15 +56,12 @@ pub struct Socket {
     waiting: AtomicUsize,
     /// Datagrams that a receive gives at most.
     batch: usize,
+    pub(crate) address: usize,
 }
 
 impl Socket {
     pub(crate) fn new(request: &[u8], waiting: usize, batch: usize) -> Socket {
-        Socket { request: request.into(), waiting: AtomicUsize::new(waiting), batch }
-    }
-
-    pub(crate) fn address(&self) -> usize {
-        0
+        Socket { request: request.into(), waiting: AtomicUsize::new(waiting), batch, address: 0 }
     }
 }
 

@@ -2,6 +2,7 @@
 //! reason; the allowed values are in the table of settings.
 
 use crate::fate::labels;
+use crate::sched::policy::rows;
 use crate::sched::{Entry, PolicyName, name_here};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::{self, Display};
@@ -260,18 +261,12 @@ impl fmt::Display for Pool {
     }
 }
 
-/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
+/// What [`rows::default_pools`] says, with names.
 pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
-    let front = workers.div_ceil(5).max(1);
-    let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };
-    let mut pools = vec![pool("front", front)];
-    if workers > front {
-        pools.push(pool("heavy", workers - front));
-    }
-    pools
+    let pool = |(name, workers): (&str, usize)| Pool { name: name.to_owned(), workers };
+    ["front", "heavy"].into_iter().zip(rows::default_pools(workers)).map(pool).collect()
 }
 
-/// Pools in the form `front=3,heavy=11`.
 pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
     let clash =
         |one: &Pool, other: &Pool| (one.name == other.name).then(|| format!("two pools are called {}", other.name));

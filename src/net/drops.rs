@@ -145,11 +145,11 @@ mod tests {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
         let mut drops = Drops::new(2);
         let mut dropped = || {
-            drops.read(group.sockets()).expect("the kernel tells");
+            drops.read(&group.sockets).expect("the kernel tells");
             drops.totals().sum::<Option<u64>>()
         };
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
-        let send = || client.send_to(b"x", group.addresses()[0]);
+        let send = || client.send_to(b"x", group.addresses[0]);
         send().expect("an open gate");
         group.shut_gate().expect("a filter");
         for _ in 0..100 {
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn counts_begin_where_another_process_ended() {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
-        let [first, second] = [0, 1].map(|place| group.sockets()[place].inode);
+        let [first, second] = [0, 1].map(|place| group.sockets[place].inode);
         for (begin, later) in
             [([(second, Some(u32::MAX)), (first, Some(5))], [3, 4]), ([(first, Some(4)), (second, None)], [4, 3])]
         {
             let mut successor = Drops::new(2);
-            successor.begin_at(group.sockets(), &begin);
+            successor.begin_at(&group.sockets, &begin);
             successor.add([memory(8), memory(3)].into_iter()).expect("readings");
             assert_eq!(successor.totals().collect::<Vec<_>>(), later.map(Some));
         }

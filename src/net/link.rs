@@ -77,12 +77,12 @@ impl Link for KernelLink {
     type Socket = Socket;
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
-        self.last = socket.address();
+        self.last = socket.address;
         self.addresses[self.last].0.receive(socket, buffers)
     }
 
     fn datagrams(&self) -> &[Datagram] {
-        self.addresses[self.last].0.datagrams()
+        &self.addresses[self.last].0.datagrams
     }
 
     fn left(&self) -> usize {
@@ -94,10 +94,10 @@ impl Link for KernelLink {
     }
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes {
-        self.addresses[socket.address()].1.send(socket, messages, now)
+        self.addresses[socket.address].1.send(socket, messages, now)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.addresses[socket.address()].1.probe(socket)
+        self.addresses[socket.address].1.probe(socket)
     }
 }

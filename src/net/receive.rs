@@ -57,7 +57,8 @@ pub struct Datagram {
 /// the last sender's address and control data were. What is longer the next time would be cut off.
 pub struct Receiver {
     way: Way,
-    datagrams: ArrayVec<Datagram, BATCH>,
+    /// The datagrams of the last [`Receiver::receive`].
+    pub datagrams: ArrayVec<Datagram, BATCH>,
 }
 
 enum Way {
@@ -104,11 +105,6 @@ impl Receiver {
         if let Way::Gro(way) = &mut self.way {
             way.rest.start = way.rest.end;
         }
-    }
-
-    /// The datagrams of the last [`Receiver::receive`].
-    pub fn datagrams(&self) -> &[Datagram] {
-        &self.datagrams
     }
 }
 

@@ -19,8 +19,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// over the workers.
 #[derive(Debug)]
 pub struct Group {
-    sockets: Vec<Socket>,
-    addresses: Vec<SocketAddr>,
+    /// Those of worker 0 first, one for each address in their order, then those of worker 1, and so
+    /// on.
+    pub sockets: Vec<Socket>,
+    /// The addresses that sockets are bound to, at least one.
+    pub addresses: Vec<SocketAddr>,
     /// The receive buffer granted by the kernel to each socket.
     pub recv_buffer_bytes: usize,
     /// The send buffer granted by the kernel to each socket.
@@ -125,20 +128,9 @@ impl Group {
         Ok(())
     }
 
-    /// The sockets: those of worker 0 first, one for each address in their order, then those of
-    /// worker 1, and so on.
-    pub fn sockets(&self) -> &[Socket] {
-        &self.sockets
-    }
-
     /// The number of sockets that send without GSO, as their device could not cut.
     pub fn without_gso(&self) -> usize {
         self.sockets.iter().filter(|socket| socket.without_gso.load(Ordering::Relaxed)).count()
-    }
-
-    /// The addresses that sockets are bound to, at least one.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
     }
 
     /// Shuts the gate: no further datagram enters the sockets; those inside can still be received,
@@ -227,8 +219,8 @@ pub struct Socket {
     inner: UdpSocket,
     /// Its inode number, the same in each process that has the socket.
     pub inode: u64,
-    /// The number of the socket's address among those of its group.
-    address: usize,
+    /// The place of its address in [`Group::addresses`].
+    pub(super) address: usize,
     /// Whether the device could not cut the last GSO batch. Ordering: relaxed, to be shown.
     pub(super) without_gso: AtomicBool,
 }
@@ -244,11 +236,6 @@ impl Socket {
         let inner = UdpSocket::from(socket);
         let inode = nix::sys::stat::fstat(&inner)?.st_ino;
         Ok(Socket { inner, inode, address, without_gso: AtomicBool::new(false) })
-    }
-
-    /// The place of its address in [`Group::addresses`].
-    pub(super) fn address(&self) -> usize {
-        self.address
     }
 
     fn inner(&self) -> SockRef<'_> {

@@ -1,5 +1,4 @@
-//! One watched ingress, and what it takes to notice an arrival there: for policies, and for
-//! `loadgen calibrate`.
+//! What it takes to notice an arrival: for policies, and for `loadgen calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
@@ -20,55 +19,44 @@ const NOTICES_MEASURED: usize = 32;
 pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
-        let arrivals = Arrivals::watch(receiver.as_fd())?;
+        // Of its own, as it is read meanwhile.
+        let ingress = receiver.as_fd().try_clone_to_owned()?;
         let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
-        Ok(arrivals.notices(NOTICES_MEASURED, arrive, drain).into_iter().min().unwrap_or(Nanos::ZERO))
+        Ok(notices(ingress.as_fd(), NOTICES_MEASURED, arrive, drain)?.into_iter().min().unwrap_or(Nanos::ZERO))
     };
-    // On a thread of its own, as `Arrivals::notices` says. Without a measurement they cost nothing.
+    // On a thread of its own, as `notices` says. Without a measurement they cost nothing.
     let measured =
         notice::probe().and_then(|()| thread::Builder::new().spawn(measure)?.join().unwrap_or(Ok(Nanos::ZERO)));
     measured.unwrap_or(Nanos::ZERO)
 }
 
-/// A watched ingress.
-pub struct Arrivals {
-    descriptors: Descriptors,
-}
-
-impl Arrivals {
-    /// Watches `ingress`.
-    ///
-    /// # Errors
-    /// When the kernel has no more descriptors for readiness queues.
-    pub fn watch(ingress: BorrowedFd<'_>) -> io::Result<Arrivals> {
-        let (descriptors, _) = Descriptors::new(1, &[ingress])?;
-        descriptors.watch(0, true);
-        Ok(Arrivals { descriptors })
-    }
-
-    /// Number of ingresses in which something waits, by a look.
-    pub fn look(&self) -> usize {
-        self.descriptors.watch_set.arrivals().waiting()
-    }
-
-    /// Times to take the kernel's notice of an arrival and to ask for the next one, for `count`
-    /// arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this on a
-    /// separate thread: the end of a ring interrupts the thread's next system call that waits.
-    pub fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
-        let _open = notice::open(Flag::default(), Arc::clone(&self.descriptors.watch_set), Looks::default(), true);
+/// Times to take the kernel's notice of an arrival at `ingress` and to ask for the next one, for
+/// `count` arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this
+/// on a separate thread: the end of a ring interrupts the thread's next system call that waits.
+///
+/// # Errors
+/// When the kernel has no more descriptors for readiness queues.
+pub fn notices(
+    ingress: BorrowedFd<'_>,
+    count: usize,
+    mut arrive: impl FnMut(),
+    mut drain: impl FnMut(),
+) -> io::Result<Vec<Nanos>> {
+    let (descriptors, _) = Descriptors::new(1, &[ingress])?;
+    descriptors.watch(0, true);
+    let _open = notice::open(Flag::default(), Arc::clone(&descriptors.watch_set), Looks::default(), true);
+    notice::begin(Watch::Notices);
+    let notice = |_| {
+        arrive();
+        let raised = clock::now();
+        let _ = notice::take();
+        let taken = clock::now();
+        drain();
+        let drained = clock::now();
         notice::begin(Watch::Notices);
-        let notice = |_| {
-            arrive();
-            let raised = clock::now();
-            let _ = notice::take();
-            let taken = clock::now();
-            drain();
-            let drained = clock::now();
-            notice::begin(Watch::Notices);
-            taken.minus(raised).plus(clock::now().minus(drained))
-        };
-        (0..count).map(notice).collect()
-    }
+        taken.minus(raised).plus(clock::now().minus(drained))
+    };
+    Ok((0..count).map(notice).collect())
 }
 
 #[cfg(test)]

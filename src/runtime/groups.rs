@@ -92,7 +92,7 @@ impl<J: Send> Groups<J> {
     /// The pools of all workers; groups are no pools.
     pub fn topology(&self) -> Topology {
         match &*self.groups {
-            [one] => one.shared.policy().topology().clone(),
+            [one] => one.shared.policy().topology.clone(),
             groups => Topology::new(&[groups.iter().map(|group| group.shared.thieves.len()).sum()]),
         }
     }

@@ -91,7 +91,7 @@ impl<J: Send> Shared<J> {
         ingress: &[BorrowedFd<'_>],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let workers = policy.topology().workers();
+        let workers = policy.topology.workers;
         assert!(ingress.len().is_multiple_of(workers), "every worker has as many descriptors");
         assert!(!ingress.is_empty() || !policy.receives_own(0), "every worker of a server has an ingress");
         let queues = Queues::new(policy.queues(), workers, queue_capacity);
@@ -136,9 +136,9 @@ impl<J: Send> Shared<J> {
     /// # Panics
     /// If `policy` is for another number of workers or of queues.
     pub fn switch(&self, policy: Policy) {
-        assert_eq!(policy.topology().workers(), self.thieves.len(), "the workers stay the same");
+        assert_eq!(policy.topology.workers, self.thieves.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
-        self.idle.switch(policy.topology().pools(), || {
+        self.idle.switch(policy.topology.pools(), || {
             self.policy.store(Arc::new(policy));
             // Ordering: release, pairs with the acquire in `Loop::follow`: a worker that sees the
             // number finds the policy.
@@ -159,7 +159,7 @@ impl<J: Send> Shared<J> {
 
     /// Whether `worker` is to park under `policy`.
     fn parks(&self, policy: &Policy, worker: WorkerId) -> bool {
-        let topology = policy.topology();
+        let topology = &policy.topology;
         let is_first = topology.members(topology.pool_of(worker)).start == worker;
         policy.has_watchers() && !is_first && worker >= self.employed.load(Ordering::Relaxed)
     }

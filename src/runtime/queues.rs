@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
-    capacity: usize,
+    /// How many jobs all queues together have room for.
+    pub capacity: usize,
     /// The number of jobs that each worker has put here; the last entry counts all other threads
     /// together.
     turns: Box<[CachePadded<AtomicUsize>]>,
@@ -67,11 +68,6 @@ impl<J> Queues<J> {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many jobs all queues together have room for.
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
     /// How many jobs wait for `pool`; exact when nothing moves.
     pub fn len(&self, pool: PoolId) -> usize {
         self.queues[pool].len()
@@ -108,7 +104,7 @@ mod tests {
         let mut next = [0; 8];
         assert_eq!(queues.push(1, 0, 10), Ok(()));
         assert_eq!(queues.push(7, 0, 11), Ok(()));
-        assert_eq!((queues.count(), queues.capacity()), (2, 3));
+        assert_eq!((queues.count(), queues.capacity), (2, 3));
         assert_eq!(queues.push(0, 1, 12), Ok(()));
         assert_eq!(queues.push(3, 0, 13), Err(13));
         assert_eq!(queues.push(1, 0, 13), Err(13));

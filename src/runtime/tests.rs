@@ -125,7 +125,7 @@ fn with_workers(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground))
 
 /// As [`with_workers`], for a test that switches policies.
 fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
-    let workers = policy.topology().workers();
+    let workers = policy.topology.workers;
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for _ in 0..workers {
         let (input, output) = mio::unix::pipe::new().expect("a pipe");
@@ -185,7 +185,7 @@ fn policies() -> [Policy; 7] {
     let tuning = Tuning::new(3, Nanos::from_micros(5));
     let [isolated, global, steal, shed, levels] =
         ["isolated", "global", "steal", "shed", "levels"].map(|name| tuning.policy(name));
-    let reserved = Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy();
+    let reserved = Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy;
     [isolated, global, steal, pools(&[2, 1]), shed, levels, reserved]
 }
 

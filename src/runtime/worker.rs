@@ -91,7 +91,7 @@ impl<'s, J: Send> Loop<'s, J> {
     fn new(worker: Worker<J>, shared: &'s Shared<J>) -> Loop<'s, J> {
         let Worker { id, policy, deque, poll } = worker;
         Loop {
-            turn: Turn::new(id, policy.topology(), RECEIVED_MAX),
+            turn: Turn::new(id, &policy.topology, RECEIVED_MAX),
             world: ThreadWorld::new(id, shared, Rc::new(deque)),
             policy,
             epoch: None,

@@ -85,7 +85,7 @@ impl<J> View for ThreadWorld<'_, J> {
     }
 
     fn places(&self) -> usize {
-        self.shared.queues.capacity()
+        self.shared.queues.capacity
     }
 }
 

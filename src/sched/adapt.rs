@@ -4,7 +4,7 @@
 use super::auto::Auto;
 use super::estimate::{ServiceTimes, TimesOfClass};
 use super::overload::WaitLimits;
-use super::policy::{Made, Policy, PolicyName};
+use super::policy::{Made, PolicyName};
 use super::tuning::{MaxWait, Measured, Tuning};
 use crate::metrics::Recent;
 use crate::time::Nanos;
@@ -19,10 +19,11 @@ pub struct Adaptation {
     emulated: bool,
     /// The share of the measured work that the largest group of workers does: the policy is for
     /// that.
-    share: f64,
-    /// The policy that the workers follow.
-    made: Made,
-    limits: WaitLimits,
+    pub share: f64,
+    /// The policy that the workers follow, and what was chosen on the way.
+    pub made: Made,
+    /// How long requests may wait, and the service to expect.
+    pub limits: WaitLimits,
     /// The decision rule of `auto`; `None` under any other policy.
     auto: Option<Auto>,
 }
@@ -37,16 +38,6 @@ impl Adaptation {
         Adaptation { name, tuning, emulated, share: 1.0, made, limits, auto }
     }
 
-    /// The same of workers that are this share of all whose work is measured.
-    pub fn of_group(self, share: f64) -> Adaptation {
-        Adaptation { share, ..self }
-    }
-
-    /// The same with these limits, which were in force before.
-    pub fn with_limits(self, limits: WaitLimits) -> Adaptation {
-        Adaptation { limits, ..self }
-    }
-
     /// Follows another setting: its bound at once, and under `auto` from the next measurement on.
     pub fn set_max_wait(&mut self, max_wait: MaxWait) {
         if max_wait != self.tuning.max_wait {
@@ -54,21 +45,6 @@ impl Adaptation {
             let expected = if max_wait == MaxWait::Off { WaitLimits::NONE.expected } else { self.limits.expected };
             self.limits = WaitLimits { expected, ..WaitLimits::unmeasured(max_wait) };
         }
-    }
-
-    /// The policy for the workers to follow.
-    pub fn policy(&self) -> Policy {
-        self.made.policy()
-    }
-
-    /// The policy, and what was chosen on the way.
-    pub fn made(&self) -> &Made {
-        &self.made
-    }
-
-    /// How long requests may wait, and the service to expect.
-    pub fn limits(&self) -> WaitLimits {
-        self.limits
     }
 
     /// Updates the limits and the policy from `recent` measurements; true if the policy has
@@ -110,7 +86,7 @@ fn of_class(recent: &Recent) -> TimesOfClass {
 
 /// The policy called `name`, or what `auto` has decided for, made from `tuning`.
 fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
-    auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current().explained(tuning))
+    auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current.explained(tuning))
 }
 
 /// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if
@@ -139,8 +115,8 @@ fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let beside_workers = if emulated { recent.charged_workers } else { recent.between_workers };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);
-    let measured = Measured::new(times, beside, recent.busy_workers + beside_workers);
-    if classified { measured.classified(of_class(recent)) } else { measured }
+    let of_class = classified.then(|| Box::new(of_class(recent)));
+    Measured { of_class, ..Measured::new(times, beside, recent.busy_workers + beside_workers) }
 }
 
 #[cfg(test)]
@@ -161,9 +137,9 @@ mod tests {
         };
         for (emulated, workers, beside_ns) in [(false, 5.0, 3_000), (true, 8.0, 6_000)] {
             let measured = measured(&recent, emulated, false);
-            assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
+            assert_eq!((measured.busy_workers, measured.times.beside), (workers, Nanos::new(beside_ns)));
         }
         let unknown = measured(&Recent { rate: 0.0, ..recent }, false, false);
-        assert_eq!(unknown.times.beside(), Nanos::ZERO);
+        assert_eq!(unknown.times.beside, Nanos::ZERO);
     }
 }

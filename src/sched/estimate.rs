@@ -8,11 +8,13 @@ use crate::time::Nanos;
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
     /// Whether no request passes a checkpoint: nothing can make them give way.
-    pub(crate) run_to_completion: bool,
+    pub run_to_completion: bool,
     /// Service time and how many requests took it, ascending.
-    bins: Vec<(Nanos, u64)>,
-    /// Time that each request takes of its worker beside its handler.
-    beside: Nanos,
+    pub bins: Vec<(Nanos, u64)>,
+    /// Time that each request takes of its worker beside its handler: to be received, dispatched
+    /// and answered. Shares of time and means count it. Gaps and budgets are of the time in the
+    /// handler, which is what a checkpoint knows.
+    pub beside: Nanos,
 }
 
 /// Measured service times of each class by itself.
@@ -54,36 +56,14 @@ impl ServiceTimes {
         ServiceTimes { bins, ..ServiceTimes::default() }
     }
 
-    /// The same service times of requests that each take `beside` of their worker's time beside
-    /// their handler: to be received, dispatched and answered. Shares of time and means count it;
-    /// gaps and budgets are of the time in the handler, which is what a checkpoint knows.
-    pub fn with_beside(self, beside: Nanos) -> ServiceTimes {
-        ServiceTimes { beside, ..self }
-    }
-
     /// The parts of these times within the first `slice` of each request.
     pub fn within(&self, slice: Nanos) -> ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }
 
-    /// The times of the requests that take at most `slice`.
-    pub fn up_to(&self, slice: Nanos) -> ServiceTimes {
-        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took <= slice).copied().collect(), ..*self }
-    }
-
-    /// The times of the requests that take longer than `slice`.
-    pub fn beyond(&self, slice: Nanos) -> ServiceTimes {
-        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| *took > slice).copied().collect(), ..*self }
-    }
-
-    /// Time that each request takes of its worker beside its handler.
-    pub fn beside(&self) -> Nanos {
-        self.beside
-    }
-
-    /// Service times and how many requests took them, ascending.
-    pub fn bins(&self) -> &[(Nanos, u64)] {
-        &self.bins
+    /// The times of the requests that take `as_long`.
+    pub fn only(&self, as_long: impl Fn(Nanos) -> bool) -> ServiceTimes {
+        ServiceTimes { bins: self.bins.iter().filter(|(took, _)| as_long(*took)).copied().collect(), ..*self }
     }
 
     /// How many requests were measured.

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_policy_fits_a_smaller_group() {
         for policy in PolicyName::ALL.iter().filter(|policy| policy.entry().may_group()) {
-            let made = |workers| policy.entry().make(&Tuning::new(workers, Nanos::from_micros(5))).policy();
+            let made = |workers| policy.entry().make(&Tuning::new(workers, Nanos::from_micros(5))).policy;
             assert_eq!(made(13).on(12), made(12), "{policy}");
             assert_eq!(made(13).on(13), made(13), "{policy}");
         }

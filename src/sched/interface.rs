@@ -161,7 +161,8 @@ pub trait View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     pools: Vec<Range<WorkerId>>,
-    workers: usize,
+    /// How many workers there are.
+    pub workers: usize,
 }
 
 impl Topology {
@@ -180,11 +181,6 @@ impl Topology {
             })
             .collect();
         Topology { pools, workers: first }
-    }
-
-    /// How many workers there are.
-    pub fn workers(&self) -> usize {
-        self.workers
     }
 
     /// How many pools there are.

@@ -27,7 +27,7 @@ mod wait;
 pub use adapt::Adaptation;
 pub use auto::gittins;
 pub use interface::{Event, Outcome, Place, PoolId, Resume, Running, Step, Topology, Verdict, View, Watch, WorkerId};
-pub use noticed::{Looked, Noticed};
+pub use noticed::Noticed;
 pub use notices::Notices;
 pub use policy::{
     Entry, Local, Made, Patience, Policy, PolicyName, QUEUES, SearchPlace, UNINTERRUPTED, UnknownPolicy, Walk,

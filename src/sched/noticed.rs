@@ -10,17 +10,9 @@ const NAMED_MAX: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
     /// Number of descriptors in which something waits.
-    waiting: usize,
+    pub waiting: usize,
     /// The owners of the first ones, the first one last.
     named: ArrayVec<WorkerId, NAMED_MAX>,
-    by_kernel: bool,
-}
-
-/// A look of a job, or a notice that it had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looked {
-    /// Number of descriptors in which something waits.
-    pub waiting: usize,
     /// Whether the kernel gave notice.
     pub by_kernel: bool,
 }
@@ -45,16 +37,6 @@ impl Noticed {
         Noticed { by_kernel: true, ..self }
     }
 
-    /// What it was.
-    pub fn looked(&self) -> Looked {
-        Looked { waiting: self.waiting, by_kernel: self.by_kernel }
-    }
-
-    /// Number of descriptors in which something waits.
-    pub fn waiting(&self) -> usize {
-        self.waiting
-    }
-
     /// The owner of the first one.
     pub fn first(&self) -> Option<WorkerId> {
         self.named.last().copied()
@@ -76,7 +58,7 @@ mod tests {
     fn owners_are_named_once_and_descriptors_counted() {
         let names = |owners: &[WorkerId]| {
             let mut noticed = Noticed::of(owners.iter().copied());
-            let (waiting, first) = (noticed.waiting(), noticed.first());
+            let (waiting, first) = (noticed.waiting, noticed.first());
             let named: Vec<WorkerId> = std::iter::from_fn(|| noticed.next()).collect();
             assert_eq!(first, named.first().copied());
             (waiting, named)

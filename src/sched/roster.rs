@@ -11,7 +11,8 @@ pub struct Roster {
     seats: Box<[Seat]>,
     /// Workers that sleep and that no other has woken yet, in the order in which they fell asleep.
     asleep: Vec<WorkerId>,
-    watcher: Option<WorkerId>,
+    /// The watcher, if there is one.
+    pub watcher: Option<WorkerId>,
 }
 
 /// What a worker may do under the policy that it follows.
@@ -24,16 +25,16 @@ struct Seat {
 
 impl Seat {
     fn new(worker: WorkerId, policy: &Policy) -> Seat {
-        let pool = policy.topology().pool_of(worker);
+        let pool = policy.topology.pool_of(worker);
         // A single worker has no other to watch.
-        Seat { pool, candidate: policy.topology().workers() > 1 && policy.receives_others(pool) }
+        Seat { pool, candidate: policy.topology.workers > 1 && policy.receives_others(pool) }
     }
 }
 
 impl Roster {
     /// All workers under `policy`, awake.
     pub fn new(policy: &Policy) -> Roster {
-        let seats: Box<[Seat]> = (0..policy.topology().workers()).map(|worker| Seat::new(worker, policy)).collect();
+        let seats: Box<[Seat]> = (0..policy.topology.workers).map(|worker| Seat::new(worker, policy)).collect();
         Roster { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }
     }
 
@@ -50,11 +51,6 @@ impl Roster {
     /// Whether `worker` may be the watcher.
     pub fn is_candidate(&self, worker: WorkerId) -> bool {
         self.seats[worker].candidate
-    }
-
-    /// The watcher, if there is one.
-    pub fn watcher(&self) -> Option<WorkerId> {
-        self.watcher
     }
 
     /// Whether `worker` is the watcher.

@@ -66,7 +66,7 @@ fn policies() -> [Policy; 9] {
         tuning.policy("steal"),
         pools.policy("pools"),
         tuning.policy("levels"),
-        Decision { watchers: Some(2), ..Decision::given(tuning.budget) }.make(&tuning).policy(),
+        Decision { watchers: Some(2), ..Decision::given(tuning.budget) }.make(&tuning).policy,
         tuning.policy("shed"),
         rows::tasks(&Topology::new(&[2, 1, 2]), Nanos::from_micros(50)),
         levels(),
@@ -84,7 +84,7 @@ fn levels() -> Policy {
 }
 
 fn levels_of(ladders: Ladders) -> Policy {
-    Decision::of(ladders, "").make(&tuning(5)).policy()
+    Decision::of(ladders, "").make(&tuning(5)).policy
 }
 
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
@@ -95,12 +95,12 @@ fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
 
 /// What worker 0 knows that has never searched.
 fn local(policy: &Policy) -> Local {
-    Local::new(0, policy.topology())
+    Local::new(0, &policy.topology)
 }
 
 /// Every step of one search of `worker`, which finds nothing.
 fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
-    search_of(policy, &mut Local::new(worker, policy.topology()))
+    search_of(policy, &mut Local::new(worker, &policy.topology))
 }
 
 /// Every step of one search that finds nothing, for a worker that may have searched before.
@@ -148,7 +148,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
         for worker in 0..5 {
             let everything: HashSet<Step> = search(&policy, worker).into_iter().collect();
             for sequence in 0..DEPTH.pow(3) {
-                let mut local = Local::new(worker, policy.topology());
+                let mut local = Local::new(worker, &policy.topology);
                 for digit in 0..3 {
                     let mut walk = policy.search(&mut local, NOW, &FIXED);
                     // A find ends the search here.
@@ -167,7 +167,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
 fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {
         let mut filled: HashSet<PoolId> = policy.uninterrupted.map(|_| UNINTERRUPTED).into_iter().collect();
-        for pool in 0..policy.topology().pools() {
+        for pool in 0..policy.topology.pools() {
             let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
             let yields = [0, 1, 5, 20, 100].into_iter().flat_map(|attained_us| {
                 [0, 1, 10, 50].map(|ran_us| {
@@ -175,7 +175,7 @@ fn a_policy_has_the_queues_that_it_fills() {
                     Event::Yielded(Running { attained, ..running(0, pool, ran_us) })
                 })
             });
-            let hops = (0..policy.topology().pools())
+            let hops = (0..policy.topology.pools())
                 .flat_map(|pool| [None, Some(1), Some(2)].map(|class| Event::Hopped(pool, class)));
             for event in arrivals.into_iter().chain(yields).chain(hops) {
                 if let Place::Queue(queue) = policy.place(pool, event) {

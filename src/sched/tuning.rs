@@ -103,12 +103,13 @@ impl Measured {
     /// Requests with these times in their handlers, each of which took `beside` of its worker's
     /// time beside that, to be received, dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, beside: Nanos, busy_workers: f64) -> Measured {
-        Measured { times: times.with_beside(beside), busy_workers, of_class: None, has_shifted: false, are_left: false }
-    }
-
-    /// The same, and the service times of each class by itself, which policies may know.
-    pub fn classified(self, of_class: TimesOfClass) -> Measured {
-        Measured { of_class: Some(Box::new(of_class)), ..self }
+        Measured {
+            times: ServiceTimes { beside, ..times },
+            busy_workers,
+            of_class: None,
+            has_shifted: false,
+            are_left: false,
+        }
     }
 }
 

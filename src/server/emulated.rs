@@ -78,8 +78,8 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
         match boundary {
             Boundary::Tried { step: Step::Look, jobs, .. } => emulation::delay(price.look_at(jobs)),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => emulation::charge(price.steal),
-            Boundary::Looked(looked) if looked.waiting > 0 => {
-                emulation::charge(price.learning(looked.by_kernel, looked.waiting));
+            Boundary::Looked { waiting, by_kernel } if waiting > 0 => {
+                emulation::charge(price.learning(by_kernel, waiting));
             }
             Boundary::Idle { .. } => emulation::look_on(true),
             Boundary::Busy { .. } => emulation::look_on(false),

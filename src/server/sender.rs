@@ -36,12 +36,12 @@ impl Server {
     /// no more descriptors.
     pub fn sender_from(&self, address: SocketAddr) -> io::Result<Sender> {
         let group = &self.start.bound.listening.group;
-        let Some(number) = group.addresses().iter().position(|known| *known == address) else {
-            let addresses = listen_text(group.addresses());
+        let Some(number) = group.addresses.iter().position(|known| *known == address) else {
+            let addresses = listen_text(&group.addresses);
             let reason = format!("the server does not listen on {address}; allowed: {addresses}");
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         };
-        Ok(Sender { socket: Arc::new(group.sockets()[number].try_clone()?) })
+        Ok(Sender { socket: Arc::new(group.sockets[number].try_clone()?) })
     }
 }
 

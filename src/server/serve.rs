@@ -90,12 +90,12 @@ impl Server {
         let (stop, demands) = StopHandle::new();
         let (metrics, questions) = Metrics::new();
         let filter = AddressFilter::new(
-            listening.group.addresses(),
+            &listening.group.addresses,
             &config.reject_source_ports,
             &config.trusted_networks,
             addresses,
         );
-        let addresses = listening.group.addresses().len();
+        let addresses = listening.group.addresses.len();
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
         let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
@@ -121,7 +121,7 @@ impl Server {
 
     /// The bound UDP addresses, where requests arrive, at least one, in the order of `listen`.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
-        self.start.bound.listening.group.addresses()
+        &self.start.bound.listening.group.addresses
     }
 
     /// The bound address of the admin endpoint; `None` if there is none.

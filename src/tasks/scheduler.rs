@@ -120,7 +120,7 @@ impl Scheduler {
     pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Scheduler {
         Scheduler {
             number: new_runtime_id(),
-            workers: (0..shared.policy().topology().workers()).map(|_| CachePadded::default()).collect(),
+            workers: (0..shared.policy().topology.workers).map(|_| CachePadded::default()).collect(),
             elsewhere: pools.iter().map(|_| CachePadded::default()).collect(),
             shared,
             pools,
@@ -218,7 +218,7 @@ impl Scheduler {
         let deques: Vec<usize> = self.shared.deque_lengths().collect();
         let queues: Vec<usize> = self.shared.queue_lengths().collect();
         let pools = self.pools.iter().enumerate().map(|(pool, name)| {
-            let members = policy.topology().members(pool);
+            let members = policy.topology.members(pool);
             let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let tallies = || self.workers[members.clone()].iter().chain([&self.elsewhere[pool]]);
             let sum = |what| tallies().map(|tally| tally.get(what)).sum::<u64>();

@@ -155,7 +155,7 @@ impl Spawner {
             Ok(())
         };
         let is_task = worker::of(&self.scheduler).is_some();
-        let helpers = usize::from(is_task)..self.scheduler.shared.policy().topology().workers().min(chunks);
+        let helpers = usize::from(is_task)..self.scheduler.shared.policy().topology.workers.min(chunks);
         let helpers: Vec<_> = helpers.map(|_| self.spawn(take_part.clone())).collect();
         let own = is_task.then(take_part);
         let ends = helpers.into_iter().map(|helper| helper.join().flatten());

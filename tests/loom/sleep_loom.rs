@@ -75,7 +75,7 @@ fn tasks(workers: usize) -> Policy {
 
 pub(crate) fn reserved(workers: usize) -> Policy {
     let tuning = tuning(workers);
-    Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy()
+    Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy
 }
 
 pub(crate) fn global() -> Policy {

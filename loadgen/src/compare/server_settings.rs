@@ -89,7 +89,7 @@ impl ServerSettings {
             time_scale: arguments.time_scale,
         };
         let (time_scale, warning) = sizing::size(cpus, &given)?;
-        let kernel = Overheads::STOCK.divided_by(time_scale);
+        let kernel = Overheads::STOCK.mapped(|step| Nanos::new(step.get() / time_scale));
         let beside = if burn == Burn::Sleep { overheads } else { kernel }.per_request();
         let mut settings = ServerSettings {
             workers,

@@ -51,7 +51,7 @@ fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
         deadline: deadline.map_or(Nanos::MAX, Nanos::from_micros),
         counts: true,
     });
-    let tally = simulate(&Setup::ideal(fit.policy(policy).policy()), incoming);
+    let tally = simulate(&Setup::ideal(fit.policy(policy).policy), incoming);
     assert_eq!(tally.fates().answered + tally.fates().shed_expired, REQUESTS.len() as u64);
     let answered = tally.slowdown().into_iter().skip(1).map(|(_, block)| block.count > 0);
     answered.map(|answered| if answered { Status::Ok } else { Status::ShedExpired }).collect()

@@ -22,7 +22,7 @@ fn a_worker_looks_where_something_waits_and_little_else() {
     let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
         let workload = workload(name).with_time_beside(overheads.per_request());
         let fit = Fit::new(&workload, 14, load).tuned(|tuning| tuning.notice_cost = overheads.notice);
-        let policy = fit.policy(named("levels")).policy();
+        let policy = fit.policy(named("levels")).policy;
         let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, load, 14) };
         let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
         let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
@@ -75,7 +75,7 @@ fn what_is_begun_is_finished_in_an_overload() {
         let requests: Vec<ArrivingRequest> =
             OpenLoop { requests: 200_000, ..offer(&service, load, 2) }.arrivals(2).take_while(lasts).collect();
         let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_micros(50));
-        let setup = Setup::ideal(fit.policy(named("levels")).policy()).with_max_wait(MaxWait::Auto, &times, None);
+        let setup = Setup::ideal(fit.policy(named("levels")).policy).with_max_wait(MaxWait::Auto, &times, None);
         let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
         assert!(share * load > least, "levels: {share} of {load} times the load");
         let light = simulate(&setup, requests.iter().copied()).latency_us()[1].1.count;
@@ -116,7 +116,7 @@ fn an_overload_ends_with_its_load() {
     for policy in ["isolated", "global", "steal", "levels"] {
         let fit = Fit::new(&service, 2, 0.9).tuned(|tuning| tuning.budget = Nanos::from_millis(1));
         let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
-        let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };
+        let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy) };
         let auto = off.clone().with_max_wait(MaxWait::Auto, &times, None);
         let (share, _) = answered(&auto, &requests, overload);
         assert!((0.47..0.53).contains(&share), "{policy}: {share} of twice the load");

@@ -103,11 +103,6 @@ impl Overheads {
     const NAMED: [(&'static str, Overheads); 3] =
         [("none", Overheads::NONE), ("lab", Overheads::LAB), ("stock", Overheads::STOCK)];
 
-    /// The same steps seen by a server on which everything else lasts `factor` times as long.
-    pub fn divided_by(self, factor: u64) -> Overheads {
-        self.mapped(|step| ns(step.get() / factor.max(1)))
-    }
-
     /// The same steps on cores on which everything lasts `factor` times as long.
     pub fn times(self, factor: u64) -> Overheads {
         self.mapped(|step| step.times(factor))
@@ -141,18 +136,14 @@ impl Overheads {
         }
     }
 
-    /// What the step called `name` costs; nothing if there is no such step.
-    pub fn step(mut self, name: &str) -> Nanos {
-        self.steps_mut().into_iter().find(|(step, _)| *step == name).map_or(Nanos::ZERO, |(_, time)| *time)
-    }
-
     /// The steps that cost something.
-    fn charged(&self) -> impl Iterator<Item = (&'static str, Nanos)> + use<> {
+    pub fn charged(&self) -> impl Iterator<Item = (&'static str, Nanos)> + use<> {
         let mut steps = *self;
         steps.steps_mut().map(|(name, time)| (name, *time)).into_iter().filter(|(_, time)| *time > Nanos::ZERO)
     }
 
-    fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
+    /// The same steps with another price each.
+    pub fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
         self.steps_mut().into_iter().for_each(|(_, step)| *step = change(*step));
         self
     }
@@ -254,7 +245,8 @@ mod tests {
     fn what_is_charged_is_shown() {
         assert_eq!(Overheads::LAB.to_string(), "steal 100ns, yield 100ns");
         assert_eq!(Overheads::NONE.to_string(), "none");
-        assert_eq!(Overheads::STOCK.divided_by(1_000).wake, ns(20));
-        assert_eq!(Overheads::STOCK.times(1_000).divided_by(1_000), Overheads::STOCK);
+        let divided = |overheads: Overheads| overheads.mapped(|step| ns(step.get() / 1_000));
+        assert_eq!(divided(Overheads::STOCK).wake, ns(20));
+        assert_eq!(divided(Overheads::STOCK.times(1_000)), Overheads::STOCK);
     }
 }

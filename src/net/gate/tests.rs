@@ -20,7 +20,7 @@ impl Server {
     fn new(addresses: &[&str]) -> Server {
         let addresses: Vec<SocketAddr> = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
-        let drops = Drops::new(group.sockets().len());
+        let drops = Drops::new(group.sockets.len());
         Server { group, drops, received: 0, sent: 0 }
     }
 
@@ -41,7 +41,7 @@ impl Server {
     }
 
     fn receive(&mut self) {
-        for socket in self.group.sockets() {
+        for socket in &self.group.sockets {
             while socket.recv(&mut [0; 64]).is_ok() {
                 self.received += 1;
             }
@@ -50,7 +50,7 @@ impl Server {
 
     /// Checks that each datagram was received or counted.
     fn check(&mut self) {
-        self.drops.read(self.group.sockets()).expect("the kernel tells");
+        self.drops.read(&self.group.sockets).expect("the kernel tells");
         let dropped = self.drops.totals().sum::<Option<u64>>().expect("all were read");
         assert_eq!(self.received + dropped, self.sent, "{} received, {dropped} dropped", self.received);
     }
@@ -65,10 +65,10 @@ fn of(text: &str) -> u64 {
 #[test]
 fn each_prefix_has_its_share_and_all_are_counted() {
     let both = Server::new(&["[::]:0"]);
-    let port = both.group.addresses()[0].port();
+    let port = both.group.addresses[0].port();
     let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
     let each = Server::new(&["127.0.0.1:0", "[::1]:0"]);
-    let at = [each.group.addresses()[0], each.group.addresses()[1]];
+    let at = [each.group.addresses[0], each.group.addresses[1]];
     for (mut server, [v4, v6]) in [(both, [v4, v6]), (each, at)] {
         assert_eq!((server.pass("127.0.5.1", v4, 500), server.pass("::1", v6, 500)), (500, 500), "open");
         for quarter in ["127.0.5.77", "::9"] {
@@ -119,7 +119,7 @@ fn a_prefix_has_its_bits() {
 #[test]
 fn a_trusted_network_comes_in_whole() {
     let mut server = Server::new(&["[::]:0"]);
-    let port = server.group.addresses()[0].port();
+    let port = server.group.addresses[0].port();
     let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
     let one = |limited: &str| vec![(of(limited), 0.0)];
     for (networks, shares, from_v4, from_v6) in [
@@ -156,7 +156,7 @@ fn the_most_rules_fit() {
     const TRUSTED: usize = 16;
     let whole = ["2001:db8:1:2:3:4:5:6".parse().expect("a network"); TRUSTED];
     let mut server = Server::new(&["[::]:0"]);
-    let port = server.group.addresses()[0].port();
+    let port = server.group.addresses[0].port();
     let (v4, v6) = (SocketAddr::from(([127, 0, 0, 1], port)), format!("[::1]:{port}").parse().expect("an address"));
     let bits = SourcePrefix { v4: 27, ..NETWORK };
     let host = |place: u32| Ipv4Addr::from_bits(0x7F80_0001 + (place << 5));
@@ -190,7 +190,7 @@ fn the_most_rules_fit() {
 #[test]
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
-    let target = server.group.addresses()[0];
+    let target = server.group.addresses[0];
     let shut_out = program(NETWORK, SEED, std::iter::empty(), 0.0, &[]);
     server.group.filter(Some(&shut_out)).expect("a filter");
     server.group.leave_gate(true);
@@ -210,13 +210,13 @@ fn the_stop_gate_is_the_last() {
 #[test]
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
-    let mut drops = Drops::new(group.sockets().len());
+    let mut drops = Drops::new(group.sockets.len());
     group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0, &[]))).expect("a filter");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
-    client.connect(group.addresses()[0]).expect("an address of this host");
+    client.connect(group.addresses[0]).expect("an address of this host");
     setsockopt(&client, sockopt::UdpGsoSegment, &40).expect("a kernel with GSO");
     assert_eq!(client.send(&[7; 320]).ok(), Some(320), "eight datagrams");
-    drops.read(group.sockets()).expect("the kernel tells");
+    drops.read(&group.sockets).expect("the kernel tells");
     assert_eq!(drops.totals().sum::<Option<u64>>(), Some(1));
 }
 
@@ -226,7 +226,7 @@ fn others_drop_what_no_filter_refused() {
     let server = Server::new(&["127.0.0.1:0"]);
     let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
     let before = dropped_by_others().expect("counters");
-    (0..30_000).for_each(|_| drop(client.send_to(&[0; 64], server.group.addresses()[0])));
+    (0..30_000).for_each(|_| drop(client.send_to(&[0; 64], server.group.addresses[0])));
     assert!(dropped_by_others().expect("counters") > before);
 }
 
@@ -235,9 +235,9 @@ fn others_drop_what_no_filter_refused() {
 #[test]
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);
-    let target = server.group.addresses()[0];
+    let target = server.group.addresses[0];
     server.group.filter(Some(&program(NETWORK, SEED, std::iter::empty(), 0.0, &[]))).expect("a filter");
-    let copies = server.group.sockets().iter().map(|socket| socket.try_clone().expect("a descriptor")).collect();
+    let copies = server.group.sockets.iter().map(|socket| socket.try_clone().expect("a descriptor")).collect();
     let heir = Group::adopt(vec![(target, copies)], Io::Batches).expect("a group");
     assert_eq!(server.pass("127.0.0.1", target, 10), 0, "the old process still serves");
     heir.leave_gate(false);

@@ -41,7 +41,7 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
     let messages: Vec<_> = peers.iter().map(message).collect();
     let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
     let mut sender = Sender::with(backend);
-    let outcomes = sender.send(&group.sockets()[0], &messages, NOW).to_vec();
+    let outcomes = sender.send(&group.sockets[0], &messages, NOW).to_vec();
     (sender, outcomes)
 }
 
@@ -97,7 +97,7 @@ fn gso_is_tried_again_after_a_minute() {
     let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
     let mut batches = |now: Nanos, answers: &[Result<usize, Errno>]| {
         sender.backend.answers = answers.iter().copied().collect();
-        assert_eq!(sender.send(&group.sockets()[0], &[message; 3], now)[..], [SENT; 3]);
+        assert_eq!(sender.send(&group.sockets[0], &[message; 3], now)[..], [SENT; 3]);
         (std::mem::take(&mut sender.backend.calls), group.without_gso())
     };
     let (one, single) = (vec![1], vec![3]);
@@ -124,7 +124,7 @@ fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
         sender.backend.answers = answers.iter().copied().collect();
         sender.backend.drained = drained.iter().copied().collect();
-        let outcome = sender.send(&group.sockets()[0], &[message], NOW)[0];
+        let outcome = sender.send(&group.sockets[0], &[message], NOW)[0];
         (outcome, std::mem::take(&mut sender.backend.waits))
     };
     let lost = Err(Unsent::BufferFull);

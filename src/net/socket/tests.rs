@@ -17,7 +17,7 @@ fn buffers_are_as_large_as_allowed() {
         let allowed: usize = allowed.trim().parse().expect("a number");
         assert_eq!(granted, wanted.min(allowed), "{name}");
     }
-    for socket in group.sockets() {
+    for socket in &group.sockets {
         assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes);
     }
 }
@@ -27,18 +27,18 @@ fn buffers_are_as_large_as_allowed() {
 fn sockets_are_adopted_as_a_group() {
     let (group, other) = (opened(2, Io::Gro), opened(2, Io::Gro));
     let copies = |group: &Group| -> Vec<UdpSocket> {
-        group.sockets().iter().map(|socket| socket.try_clone().expect("a descriptor")).collect()
+        group.sockets.iter().map(|socket| socket.try_clone().expect("a descriptor")).collect()
     };
     let adopt = |sockets: Vec<UdpSocket>| {
         Group::adopt(by_address(sockets, UdpSocket::local_addr).expect("addresses"), Io::Batches)
     };
     let adopted = adopt(copies(&group)).expect("a group");
-    let inodes = |group: &Group| group.sockets().iter().map(|socket| socket.inode).collect::<Vec<_>>();
-    assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
-    assert!(nix::sys::socket::getsockopt(&*adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
+    let inodes = |group: &Group| group.sockets.iter().map(|socket| socket.inode).collect::<Vec<_>>();
+    assert_eq!((&adopted.addresses, inodes(&adopted)), (&group.addresses, inodes(&group)));
+    assert!(nix::sys::socket::getsockopt(&*adopted.sockets[1], sockopt::ReceiveTimestampns).expect("an option"));
     // Worker by worker, whatever their order.
     let both = adopt(copies(&group).into_iter().chain(copies(&other)).collect()).expect("a group");
-    assert_eq!(both.addresses(), [group.addresses(), other.addresses()].concat());
+    assert_eq!(both.addresses, [&group.addresses[..], &other.addresses].concat());
     let [own, others] = [inodes(&group), inodes(&other)];
     assert_eq!(inodes(&both), [own[0], others[0], own[1], others[1]]);
     let tcp =
@@ -60,7 +60,7 @@ fn receive_buffers_can_be_limited() {
     for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
         group.limit_recv_buffers(limit).expect("sockets");
         assert_eq!(group.recv_buffer_bytes, expected);
-        for socket in group.sockets() {
+        for socket in &group.sockets {
             assert_eq!(socket.inner().recv_buffer_size().expect("a socket") / 2, expected);
         }
     }
@@ -73,7 +73,7 @@ fn path_lengths_are_not_learnt() {
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
         let address: SocketAddr = address.parse().expect("an address");
         let group = Group::open(&[address], 2, Io::Batches).expect("a free port");
-        for socket in group.sockets() {
+        for socket in &group.sockets {
             assert_eq!(ip_mtu_discover(&**socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
             if address.is_ipv6() {
                 assert_eq!(ipv6_mtu_discover(&**socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
@@ -89,10 +89,10 @@ fn a_group_has_several_addresses() {
     let addresses: [SocketAddr; 3] =
         ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"].map(|address| address.parse().expect("an address"));
     let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
-    let bound: Vec<_> = group.sockets().iter().map(|socket| socket.local_addr().expect("bound")).collect();
-    assert_eq!(bound, [group.addresses(), group.addresses()].concat());
-    assert_eq!(group.sockets().iter().map(|socket| socket.address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
-    for (bound, asked) in group.addresses().iter().zip(addresses) {
+    let bound: Vec<_> = group.sockets.iter().map(|socket| socket.local_addr().expect("bound")).collect();
+    assert_eq!(bound, [&group.addresses[..], &group.addresses].concat());
+    assert_eq!(group.sockets.iter().map(|socket| socket.address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    for (bound, asked) in group.addresses.iter().zip(addresses) {
         assert!(bound.ip() == asked.ip() && bound.port() != 0, "{bound}");
     }
     let taken = Group::open(&["127.0.0.3:0".parse().expect("an address"), bound[1]], 1, Io::Batches);
@@ -103,7 +103,7 @@ fn a_group_has_several_addresses() {
     client.send_to(b"x", bound[1]).expect("sent");
     assert!(group.has_waiting(), "in the socket of the second address");
     group.leave().expect("connected to themselves");
-    for socket in group.sockets() {
+    for socket in &group.sockets {
         let (own, peer) = (socket.local_addr().expect("bound"), socket.peer_addr());
         assert_eq!(peer.expect("connected"), own);
     }
@@ -113,10 +113,10 @@ fn a_group_has_several_addresses() {
 #[test]
 fn the_wildcards_of_both_families_share_a_port() {
     let any = |text: &str, port| SocketAddr::new(text.parse().expect("an address"), port);
-    let only_v6 = |group: &Group, number: usize| group.sockets()[number].inner().only_v6().expect("a socket of IPv6");
+    let only_v6 = |group: &Group, number: usize| group.sockets[number].inner().only_v6().expect("a socket of IPv6");
     let alone = Group::open(&[any("::", 0)], 1, Io::Batches).expect("a free port");
     assert!(!only_v6(&alone, 0), "for both families");
-    let port = alone.addresses()[0].port();
+    let port = alone.addresses[0].port();
     drop(alone);
     // The port was free a moment ago; others may take the next one.
     let ports = port..port.saturating_add(20);

@@ -198,7 +198,7 @@ impl Notice {
             }
             // Where it still waits the first checkpoint returns.
             let seen = self.watch_set.arrivals().by_kernel();
-            let waits = seen.waiting() > 0;
+            let waits = seen.waiting > 0;
             self.seen = Some(seen);
             if waits {
                 return;
@@ -212,7 +212,7 @@ impl Notice {
         // Ordering: relaxed, see `Acts::flag`.
         self.flag.load(Ordering::Relaxed)
             || self.watch == Watch::Notices && self.ring.as_mut().is_some_and(Ring::is_raised)
-            || self.seen.as_ref().is_some_and(|seen| seen.waiting() > 0)
+            || self.seen.as_ref().is_some_and(|seen| seen.waiting > 0)
     }
 
     fn looks(&mut self, now: Nanos) -> Result<(), Nanos> {
@@ -237,7 +237,7 @@ impl Notice {
         // One worker's look serves all that watch closely.
         let looked = if together { self.watch_set.look(every, now) } else { Some(self.watch_set.arrivals()) };
         let Some(seen) = looked else { return Err(every) };
-        let waits = seen.waiting() > 0;
+        let waits = seen.waiting > 0;
         self.seen = Some(seen);
         self.vain += u64::from(!waits);
         // After a rare look the worker asks the policy how closely to watch from now on.

@@ -49,7 +49,7 @@ impl<R: Readiness> Idle<R> {
         let roster = Roster::new(policy);
         Idle {
             asleep: (0..queues).map(|_| CachePadded::default()).collect(),
-            pools: AtomicUsize::new(policy.topology().pools()),
+            pools: AtomicUsize::new(policy.topology.pools()),
             workers: roster.workers(),
             state: Mutex::new(State { roster, armed: false }),
             readiness,
@@ -195,7 +195,7 @@ impl<R: Readiness> Idle<R> {
     /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at
     /// once: what was ready before is reported too.
     fn arm(&self, state: &mut State, armed: bool) {
-        let Some(watcher) = state.roster.watcher() else { return };
+        let Some(watcher) = state.roster.watcher else { return };
         if state.armed != armed {
             state.armed = armed;
             self.readiness.arm(watcher, armed);

@@ -238,7 +238,7 @@ mod tests {
             assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
         }
         let seen = descriptors.watch_set.arrivals();
-        assert_eq!((seen.waiting(), &seen), (2, &Noticed::of([1, 1])), "those of worker 1");
+        assert_eq!((seen.waiting, &seen), (2, &Noticed::of([1, 1])), "those of worker 1");
         descriptors.watch(1, false);
         assert_eq!(descriptors.watch_set.arrivals(), Noticed::default());
         let mut events = Events::with_capacity(8);

@@ -81,7 +81,7 @@ impl Sleeper {
         self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.stuck_after > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
-        self.pool = policy.topology().pool_of(self.worker);
+        self.pool = policy.topology.pool_of(self.worker);
         self.sleeps_on_own = policy.receives_own(self.pool);
         if !self.sleeps_on_own {
             self.leave_own(idle);

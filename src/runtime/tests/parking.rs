@@ -28,7 +28,7 @@ fn parked_workers_hold_up_nothing() {
                     play.send(round % 3, 10);
                     play.next();
                 }
-                let (parked, working) = match policy.topology().pools() {
+                let (parked, working) = match policy.topology.pools() {
                     _ if !policy.has_watchers() => (0, vec![0, 1, 2]),
                     1 => (2, vec![0]),
                     _ => (1, vec![0, 2]),
@@ -108,7 +108,7 @@ fn a_parked_worker_is_not_asked_to_step_aside() {
         shared.busy_since[1].store(since, Ordering::Relaxed);
         shared.busy_since[2].store(2, Ordering::Relaxed);
         let mut asked = Vec::new();
-        let local = Local::new(0, policy.topology());
+        let local = Local::new(0, &policy.topology);
         policy.on_arrivals(&world, Nanos::from_secs(1), &local, 1, |worker| asked.push(worker));
         asked
     };

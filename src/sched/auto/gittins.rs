@@ -173,7 +173,7 @@ fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize
 
 fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
-    for (took, count) in times.bins() {
+    for (took, count) in &times.bins {
         let (took, count) = ((took.get() as f64).max(1.0), *count as f64);
         let end = (((took.log2() * BUCKETS_PER_OCTAVE).floor() + 1.0) / BUCKETS_PER_OCTAVE).exp2().ceil();
         match buckets.last_mut().filter(|last| last.end == end) {
@@ -302,7 +302,7 @@ mod tests {
     fn of_classes(classes: &[&[(u64, u64)]]) -> Ladders {
         let of_class: TimesOfClass =
             std::array::from_fn(|class| classes.get(class).map_or_else(ServiceTimes::default, |bins| times(bins)));
-        let all = ServiceTimes::new(of_class.iter().flat_map(|times| times.bins().iter().copied()));
+        let all = ServiceTimes::new(of_class.iter().flat_map(|times| times.bins.iter().copied()));
         ladders(&all, Some(&of_class), YIELD)
     }
 

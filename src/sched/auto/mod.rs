@@ -30,7 +30,8 @@ pub struct Decision {
 pub struct Auto {
     /// What is not measured.
     tuning: Tuning,
-    current: Decision,
+    /// The decision in force.
+    pub current: Decision,
     /// The last decision, where it differs from the one in force, and how many in a row agree with
     /// it.
     other: Option<(Decision, u32)>,
@@ -80,11 +81,6 @@ impl Auto {
             let _ = tuning.measured.as_ref().and_then(|measured| auto.decide(measured));
         }
         auto
-    }
-
-    /// The decision in force.
-    pub fn current(&self) -> &Decision {
-        &self.current
     }
 
     /// Judges anew; returns the decision if it changes what is in force. To be called every second
@@ -187,7 +183,7 @@ impl Auto {
             return Decision { in_order: objective == Objective::Latency, ..Decision::of(ladders, reason) };
         }
         let gap = times.widest_gap().filter(|gap| {
-            let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside());
+            let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside);
             is_worth_it && objective == Objective::Slowdown
         });
         let Some(Gap { below, above }) = gap else {
@@ -245,7 +241,7 @@ impl Objective {
 
 /// The mean time that requests spend in their handlers within their first `budget` of CPU time.
 fn mean_within(times: &ServiceTimes, budget: Nanos) -> Nanos {
-    let within: f64 = times.bins().iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
+    let within: f64 = times.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
     Nanos::new((within / times.count().max(1) as f64) as u64)
 }
 

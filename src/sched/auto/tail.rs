@@ -44,7 +44,7 @@ pub(super) fn go_on(ladder: &mut Ladder, times: &ServiceTimes, mut age: f64, who
 
 /// The time that requests take in their handlers after they have taken `age`.
 pub(super) fn time_beyond(times: &ServiceTimes, age: f64) -> f64 {
-    times.bins().iter().map(|(took, count)| (took.get() as f64 - age).max(0.0) * *count as f64).sum()
+    times.bins.iter().map(|(took, count)| (took.get() as f64 - age).max(0.0) * *count as f64).sum()
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
             let pareto = drawn(Pareto::new(1.0, 1.1).expect("a shape"), seed);
             for times in [lognormal, pareto] {
                 let limits = limits(&times);
-                let beyond = times.bins().iter().filter(|(took, _)| *took >= limits[0]).count();
+                let beyond = times.bins.iter().filter(|(took, _)| *took >= limits[0]).count();
                 assert!((30..=50).contains(&beyond), "seed {seed}: {beyond} of 100,000 from {limits:?} on");
                 assert!(limits.windows(2).all(|pair| pair[1] > pair[0].times(3)), "{limits:?}");
             }

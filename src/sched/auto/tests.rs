@@ -12,7 +12,7 @@ fn extreme() -> ServiceTimes {
 }
 
 fn measured(times: &ServiceTimes) -> Measured {
-    let beside = times.beside();
+    let beside = times.beside;
     Measured::new(times.clone(), beside, 1.0)
 }
 
@@ -49,7 +49,7 @@ fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
 // Does the cost of a yield decide, and whether costs are alike?
 #[test]
 fn costs_and_yields_decide() {
-    let beside = |times: ServiceTimes| times.with_beside(Nanos::new(2_680));
+    let beside = |times: ServiceTimes| ServiceTimes { beside: Nanos::new(2_680), ..times };
     let alike = |ns| times(&[(ns, 50_000)]);
     for (times, yield_ns, expected) in [
         (extreme(), 150, "levels"),
@@ -144,7 +144,7 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = auto(100);
     let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
     assert_eq!(decide(&mut auto, &few), None);
-    assert!(auto.current().reason.starts_with("400 requests in the last seconds are too few"));
+    assert!(auto.current.reason.starts_with("400 requests in the last seconds are too few"));
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &alike), None);
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.name().name() == "levels"));

@@ -34,17 +34,6 @@ pub struct WaitBounds {
     pub patience: Nanos,
 }
 
-/// The bounds of both kinds of queues: what is served from them takes different times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueBounds {
-    /// For requests that have not begun.
-    pub fresh: WaitBounds,
-    /// For requests that stepped aside.
-    pub interrupted: WaitBounds,
-    /// Service of a request that stepped aside, in the mean; zero where that is not known.
-    pub heavy: Nanos,
-}
-
 /// How long clients wait, as far as is known. Most clients of UDP services repeat a request, or ask
 /// another server, after 1 to 5 s.
 const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -78,13 +67,9 @@ const MEASURED_MIN: u64 = 20;
 /// The share of requests that take no longer than [`expected_service`].
 const EXPECTED_QUANTILE: f64 = 0.9;
 
-impl QueueBounds {
-    /// No bounds.
-    pub const NONE: QueueBounds =
-        QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE, heavy: Nanos::ZERO };
-
-    /// The bounds of `max_wait` until something is measured.
-    pub fn unmeasured(max_wait: MaxWait) -> QueueBounds {
+impl WaitLimits {
+    /// The limits under `max_wait` until something is measured.
+    pub fn unmeasured(max_wait: MaxWait) -> WaitLimits {
         let bounds = match max_wait {
             MaxWait::Off => WaitBounds::NONE,
             MaxWait::For(bound) => WaitBounds::always(bound, bound),
@@ -94,31 +79,31 @@ impl QueueBounds {
                 WaitBounds { interval: half, ..WaitBounds::always(half, PATIENCE) }
             }
         };
-        QueueBounds { fresh: bounds, interrupted: bounds, heavy: Nanos::ZERO }
+        WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE }
     }
 
     /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way
     /// in and out. Within `first_slice`, a request could go before other fresh ones (`None` = for
     /// all its time). `None` where too few were measured to tell.
-    pub fn new(
+    pub fn measured(
         max_wait: MaxWait,
         times: &ServiceTimes,
         beside: Nanos,
         first_slice: Option<Nanos>,
-    ) -> Option<QueueBounds> {
+    ) -> Option<WaitLimits> {
         let (within, beyond) = match first_slice {
             None => (times.clone(), times.clone()),
-            Some(slice) => (times.within(slice), times.beyond(slice)),
+            Some(slice) => (times.within(slice), times.only(|took| took > slice)),
         };
-        let known = QueueBounds { heavy: beyond.mean(), ..QueueBounds::unmeasured(max_wait) };
+        let known = WaitLimits { heavy: beyond.mean(), ..WaitLimits::unmeasured(max_wait) };
         match max_wait {
-            MaxWait::Off => Some(QueueBounds::NONE),
+            MaxWait::Off => Some(WaitLimits::NONE),
             MaxWait::For(_) => Some(known),
             MaxWait::Auto if times.count() < MEASURED_MIN => None,
             MaxWait::Auto => {
                 let heavy = if beyond.count() < MEASURED_MIN { times } else { &beyond };
                 let [fresh, interrupted] = [&within, heavy].map(|times| WaitBounds::measured(times, beside));
-                Some(QueueBounds { fresh, interrupted: interrupted.patient(), ..known })
+                Some(WaitLimits { fresh, interrupted: interrupted.patient(), ..known })
             }
         }
     }

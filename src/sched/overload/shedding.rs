@@ -1,7 +1,7 @@
 //! The rule of shedding, as one worker applies it: `README.md` beside this file argues it. Threads
 //! and virtual time call the same functions.
 
-use super::{Absence, HeavyQueue, QueueBounds, StandingQueues, WaitBounds, expected_service, latest_start};
+use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::tuning::{MaxWait, Tuning};
@@ -76,22 +76,26 @@ impl Default for Stay {
 }
 
 /// The numbers of the rule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitLimits {
-    /// How long requests may wait.
-    pub waits: QueueBounds,
+    /// How long requests may wait that have not begun.
+    pub fresh: WaitBounds,
+    /// How long requests may wait that stepped aside.
+    pub interrupted: WaitBounds,
+    /// Service of a request that stepped aside, in the mean; zero where that is not known.
+    pub heavy: Nanos,
     /// The service to expect, by class.
     pub expected: [Nanos; CLASSES],
 }
 
 impl WaitLimits {
     /// Requests wait for as long as it takes, and none is too late before it has expired.
-    pub const NONE: WaitLimits = WaitLimits { waits: QueueBounds::NONE, expected: [Nanos::ZERO; CLASSES] };
-
-    /// The limits under `max_wait` until something is measured.
-    pub fn unmeasured(max_wait: MaxWait) -> WaitLimits {
-        WaitLimits { waits: QueueBounds::unmeasured(max_wait), ..WaitLimits::NONE }
-    }
+    pub const NONE: WaitLimits = WaitLimits {
+        fresh: WaitBounds::NONE,
+        interrupted: WaitBounds::NONE,
+        heavy: Nanos::ZERO,
+        expected: [Nanos::ZERO; CLASSES],
+    };
 
     /// Follows the measured `times` of all requests under a policy with this first slice. Where
     /// classes may be known, also those of each class. Too few measurements change nothing.
@@ -103,7 +107,8 @@ impl WaitLimits {
         of_class: Option<&TimesOfClass>,
     ) {
         let Tuning { max_wait, beside, .. } = *tuning;
-        self.waits = QueueBounds::new(max_wait, times, beside, first_slice).unwrap_or(self.waits);
+        let measured = WaitLimits::measured(max_wait, times, beside, first_slice).unwrap_or(*self);
+        *self = WaitLimits { expected: self.expected, ..measured };
         for (class, expected) in self.expected.iter_mut().enumerate() {
             *expected = match max_wait {
                 MaxWait::Off => Nanos::ZERO,
@@ -185,14 +190,14 @@ impl Shedding {
     /// The time from which on a request of `class`, which is about to wait, must be looked at.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
-        let wait = if begun { limits.waits.of(true).patience } else { limits.waits.of(false).target };
+        let wait = if begun { limits.of(true).patience } else { limits.of(false).target };
         let old = stay.came_at.plus(stay.service).plus(wait);
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
     /// Whether a datagram that came to `socket` at that time is to be shed as it is received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
-        let (bounds, wait) = (limits.waits.of(false), self.waited(&Stay::new(came_at), now, limits.waits.of(false)));
+        let (bounds, wait) = (limits.of(false), self.waited(&Stay::new(came_at), now, limits.of(false)));
         wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
@@ -227,9 +232,9 @@ impl Shedding {
 
     /// Whether to shed a fresh request of `class` that begins `now`, because its class stands.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
-        let wait = self.waited(stay, now, limits.waits.of(true));
+        let wait = self.waited(stay, now, limits.of(true));
         let Some(classes) = &mut self.classes else { return false };
-        let (bounds, bit) = (limits.waits.of(true), 1 << class);
+        let (bounds, bit) = (limits.of(true), 1 << class);
         if wait < bounds.target {
             classes.on_young(class.into());
             self.standing &= !bit;
@@ -253,7 +258,7 @@ impl Shedding {
         quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
-        let bounds = limits.waits.of(true).within(patience);
+        let bounds = limits.of(true).within(patience);
         // In eighths. Where requests of several kinds wait, those of limited sources are refused
         // first, and validated ones last.
         let eighths = match (limited, stay.validated) {
@@ -262,10 +267,10 @@ impl Shedding {
             (false, true) => quarters * 3,
         };
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
-        limits.waits.of(true).bound != Nanos::MAX && {
+        limits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
             // Where the queues have no room, what they hold can be more than is done in time.
-            let work = Nanos::new(limits.waits.heavy.get() * waiting as u64 / self.workers as u64);
+            let work = Nanos::new(limits.heavy.get() * waiting as u64 / self.workers as u64);
             let crowded = crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
             self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
         }
@@ -277,8 +282,8 @@ impl Shedding {
         if now < stay.start_by {
             return None;
         }
-        let waited = self.waited(stay, now, limits.waits.of(true));
-        let gives_up = self.heavy.gives_up(waited, limits.waits.of(true));
+        let waited = self.waited(stay, now, limits.of(true));
+        let gives_up = self.heavy.gives_up(waited, limits.of(true));
         self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 

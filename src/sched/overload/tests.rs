@@ -22,11 +22,11 @@ fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
     ServiceTimes::new(pairs.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)))
 }
 
-fn queues(max_wait: MaxWait, times: &ServiceTimes, slice: Option<Nanos>) -> Option<QueueBounds> {
-    QueueBounds::new(max_wait, times, Nanos::ZERO, slice)
+fn queues(max_wait: MaxWait, times: &ServiceTimes, slice: Option<Nanos>) -> Option<WaitLimits> {
+    WaitLimits::measured(max_wait, times, Nanos::ZERO, slice)
 }
 
-fn auto(pairs: &[(u64, u64)]) -> QueueBounds {
+fn auto(pairs: &[(u64, u64)]) -> WaitLimits {
     queues(MaxWait::Auto, &times(pairs), None).expect("enough was measured")
 }
 
@@ -34,7 +34,7 @@ fn auto(pairs: &[(u64, u64)]) -> QueueBounds {
 fn the_bounds_follow_what_is_measured() {
     // Equal service times: the unit is the service time. Clients wait for a second, and a tenth of
     // that is left for service and reply.
-    let QueueBounds { fresh, interrupted, .. } = auto(&[(10_000, 100)]);
+    let WaitLimits { fresh, interrupted, .. } = auto(&[(10_000, 100)]);
     let patience = MS(1_000);
     assert_eq!(fresh, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200), limit: MS(900), patience });
     let known = WaitBounds { target: MS(450), interval: MS(500), bound: MS(900), limit: MS(900), patience };
@@ -47,13 +47,13 @@ fn the_bounds_follow_what_is_measured() {
     let slow = auto(&[(2_000_000, 100)]).fresh;
     assert_eq!((slow.limit, slow.bound, slow.patience), (MS(8_000), MS(8_000), MS(10_000)), "five services");
     assert_eq!(queues(MaxWait::Auto, &times(&[(5, 19)]), None), None);
-    assert_eq!(queues(MaxWait::Off, &times(&[]), None), Some(QueueBounds::NONE));
+    assert_eq!(queues(MaxWait::Off, &times(&[]), None), Some(WaitLimits::NONE));
     let fixed = queues(MaxWait::For(MS(7)), &times(&[]), None).expect("a setting").fresh;
     let always = WaitBounds { target: MS(7), interval: Nanos::ZERO, bound: MS(7), limit: MS(7), patience: MS(7) };
     assert_eq!(fixed, always);
-    let unmeasured = QueueBounds::unmeasured(MaxWait::Auto).fresh;
+    let unmeasured = WaitLimits::unmeasured(MaxWait::Auto).fresh;
     assert_eq!((unmeasured.limit, unmeasured.patience), (MS(500), patience), "half for the unknown service");
-    let beside = QueueBounds::new(MaxWait::Auto, &times(&[(0, 100)]), MS(3), None).expect("measured").fresh;
+    let beside = WaitLimits::measured(MaxWait::Auto, &times(&[(0, 100)]), MS(3), None).expect("measured").fresh;
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
@@ -72,7 +72,7 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(bounds(MaxWait::Auto, Some(Nanos::new(1))).interrupted.limit, whole.fresh.limit, "all take longer");
     let fixed = bounds(MaxWait::For(MS(7)), Some(MS(5)));
     assert_eq!((fixed.fresh, fixed.fresh.bound), (fixed.interrupted, MS(7)));
-    assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
+    assert_eq!(bounds(MaxWait::Off, Some(MS(5))), WaitLimits::NONE);
 }
 
 // Does each queue stand by itself, and does a rest, or a long time without anything from it, end
@@ -162,8 +162,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
 #[test]
 fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
-    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
-    let limits = WaitLimits { waits, ..WaitLimits::NONE };
+    let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
     let mut shedding = Shedding::new(1, [1, 1_024], false);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
     let mut longest_queue = |limited, validated| {
@@ -186,8 +185,7 @@ fn requests_of_limited_sources_are_refused_first() {
 #[test]
 fn a_class_stands_by_itself() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(900), ..BOUNDS };
-    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
-    let limits = WaitLimits { waits, ..WaitLimits::NONE };
+    let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
     for classified in [true, false] {
         let mut shedding = Shedding::new(1, [1, 1_024], classified);
         let mut begins = |class, wait, now| {
@@ -212,7 +210,7 @@ fn a_class_stands_by_itself() {
 // waited there for 500 ms, and then for 10 ms behind 10 others in the queue.
 #[test]
 fn the_wait_in_the_socket_says_nothing_of_the_queues() {
-    let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
+    let limits = auto(&[(1_000, 100)]);
     let mut shedding = Shedding::new(1, [1, 1_024], false);
     let may_wait = (0..2_000).step_by(10).all(|ms| {
         let mut stay = Stay::new(MS(ms));
@@ -241,8 +239,7 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
 #[test]
 fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
-    let waits = QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE };
-    let limits = WaitLimits { waits, ..WaitLimits::NONE };
+    let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
     let mut shedding = Shedding::new(1, [1, 82], false);
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut goes_on = |waiting, room| {
@@ -343,7 +340,7 @@ fn nobody_waits_while_there_is_no_cpu() {
     assert_eq!([0, 400, 700].map(|time| absence.since(MS(time))), [500, 200, 0].map(MS));
     // Through the rule: after a second without a CPU all is served. What comes too fast later is
     // shed.
-    let limits = WaitLimits { waits: auto(&[(1_000, 100)]), ..WaitLimits::NONE };
+    let limits = auto(&[(1_000, 100)]);
     let mut shedding = Shedding::new(1, [1, 1_024], false).with_cpu(|now| now.minus(MS(1_000)));
     assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));
     assert!((1_800..3_000).any(|ms| shedding.is_old(0, MS(ms), MS(1_600), &limits)), "it stands");

@@ -66,11 +66,11 @@ impl Patience {
     pub fn new(times: &ServiceTimes, heavy_from: Nanos, together: Nanos, tuning: &Tuning) -> Patience {
         // The mean of what is left of one at a random time is half of the mean square over the
         // mean.
-        let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
+        let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside).get() / 2).max(1));
         // So many workers are in heavy requests at full load. Each that waits there delays a heavy
         // one by one service time.
         let heavies = tuning.workers as f64 * (1.0 - times.share_within(heavy_from));
-        let slowdown = times.up_to(heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
+        let slowdown = times.only(|took| took <= heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
         let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * tuning.workers);
         Patience { price: tuning.giving_way_cost(), rest, scarce_from }
     }
@@ -144,20 +144,20 @@ impl Policy {
         let is_light = |other: &WorkerId| {
             *other != worker && runs_for(view, *other, now) < heavy_from && view.backlog(*other) == 0
         };
-        let light = (0..self.topology().workers()).filter(is_light).count();
-        let awake = light.saturating_sub(view.asleep(self.topology().pool_of(worker)));
-        patience.leaves(awake, view.queued(), self.topology().workers())
+        let light = (0..self.topology.workers).filter(is_light).count();
+        let awake = light.saturating_sub(view.asleep(self.topology.pool_of(worker)));
+        patience.leaves(awake, view.queued(), self.topology.workers)
     }
 
     /// How long a fresh request may wait until a worker in a heavy one looks.
     pub(super) fn may_wait(&self, view: &impl View) -> Nanos {
-        let workers = self.topology().workers();
+        let workers = self.topology.workers;
         self.patience().map_or(Nanos::ZERO, |patience| patience.may_wait(view.queued(), workers))
     }
 
     /// The workers after `worker`, in turn.
     fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
-        let workers = self.topology().workers();
+        let workers = self.topology.workers;
         (1..workers).map(move |offset| (worker + offset) % workers)
     }
 }

@@ -16,7 +16,7 @@ pub use search::{FEW_SOCKETS, Local, SearchPlace, Walk};
 pub use table::{Entry, Made, PolicyName, UnknownPolicy, name_here};
 
 use super::interface::{Event, Place, PoolId, Topology};
-use super::ladder::LIMITS_MAX;
+use super::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -193,17 +193,19 @@ impl Policy {
         self.back == Back::Priorities
     }
 
-    /// Which worker belongs to which pool.
-    pub fn topology(&self) -> &Topology {
-        &self.topology
-    }
-
     /// Number of queues at [`SearchPlace::Queues`]: those of the levels.
     fn level_queues(&self) -> PoolId {
-        match &self.limit {
-            Limit::Attained { ladders, .. } => interrupted(ladders.last()) + 2,
-            _ => 0,
-        }
+        self.attained().map_or(0, |(ladders, _)| interrupted(ladders.last()) + 2)
+    }
+
+    /// The levels, and how requests give way to lower ones; `None` where there are no levels.
+    fn attained(&self) -> Option<(&Ladders, &GiveWay)> {
+        if let Limit::Attained { ladders, gives_way } = &self.limit { Some((ladders, gives_way)) } else { None }
+    }
+
+    /// The levels of requests of `class`.
+    fn ladder(&self, class: Option<u8>) -> Option<&Ladder> {
+        self.attained().map(|(ladders, _)| ladders.of(class))
     }
 
     /// What a free worker of `pool` looks at.
@@ -245,17 +247,11 @@ impl Policy {
                 _ if pool == INGRESS => Place::Own,
                 _ => Place::Queue(INGRESS),
             },
-            Fresh::ByLevel { in_order } => {
-                let first = match &self.limit {
-                    Limit::Attained { ladders, .. } => ladders.of(class).first(),
-                    _ => 0,
-                };
-                match first {
-                    0 if *in_order => Place::Queue(0),
-                    0 => Place::Own,
-                    level => Place::Queue(interrupted(level) + 1),
-                }
-            }
+            Fresh::ByLevel { in_order } => match self.ladder(class).map_or(0, Ladder::first) {
+                0 if *in_order => Place::Queue(0),
+                0 => Place::Own,
+                level => Place::Queue(interrupted(level) + 1),
+            },
         }
     }
 
@@ -298,7 +294,7 @@ impl Policy {
 
     /// Whether any worker receives from the socket of another.
     pub fn has_watchers(&self) -> bool {
-        self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
+        self.topology.workers > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }
 
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
@@ -318,7 +314,7 @@ impl Policy {
     /// If it has another number of workers, and several pools.
     pub fn on(&self, workers: usize) -> Policy {
         let mut policy = self.clone();
-        let present = policy.topology.workers();
+        let present = policy.topology.workers;
         if workers != present {
             assert!(policy.topology.pools() == 1, "pools are no groups");
             policy.uninterrupted = policy.uninterrupted.map(|most| (most + workers).saturating_sub(present).max(1));

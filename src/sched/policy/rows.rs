@@ -83,7 +83,7 @@ pub const ROWS: &[Entry] = &[
         shares_sockets: true,
         adapts: true,
         settings: &["slice", "optimise", "classify", "notices"],
-        constructor: |tuning| Auto::settled(tuning).current().explained(tuning),
+        constructor: |tuning| Auto::settled(tuning).current.explained(tuning),
     },
 ];
 
@@ -146,11 +146,7 @@ fn steal(tuning: &Tuning) -> Policy {
 /// the last pool requests take turns.
 fn pools(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
-    let by_default = || match workers {
-        1 => vec![1],
-        _ => vec![workers.div_ceil(5), workers - workers.div_ceil(5)],
-    };
-    let sizes = tuning.sizes.clone().unwrap_or_else(by_default);
+    let sizes = tuning.sizes.clone().unwrap_or_else(|| default_pools(workers));
     assert_eq!(sizes.iter().sum::<usize>(), workers, "the pools have all workers");
     let joined = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+");
     let chosen = format!("pools {joined}, slice {}", tuning.budget);
@@ -164,6 +160,12 @@ fn pools(tuning: &Tuning) -> Made {
         ..Policy::plain(workers, &[Own, Queue, ReceiveAll, Steal])
     };
     Made { budget: Some(tuning.budget), chosen, ..Made::plain(policy) }
+}
+
+/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
+pub fn default_pools(workers: usize) -> Vec<usize> {
+    let front = workers.div_ceil(5);
+    if workers > front { vec![front, workers - front] } else { vec![front] }
 }
 
 impl Decision {
@@ -275,7 +277,7 @@ pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
         back: Back::Priorities,
         limit: Limit::Stay { slice, then: Then::GiveWay },
         switched: false,
-        ..Policy::plain(topology.workers(), order.usual)
+        ..Policy::plain(topology.workers, order.usual)
     };
     policy.checked()
 }

@@ -9,20 +9,12 @@ use std::ops::Range;
 impl Policy {
     /// The level of `running`; 0 where there are no levels.
     pub(super) fn level_of(&self, running: &Running) -> usize {
-        match &self.limit {
-            Limit::Attained { ladders, .. } => ladders.of(running.class).level(running.attained.plus(running.ran)),
-            _ => 0,
-        }
+        self.ladder(running.class).map_or(0, |ladder| ladder.level(running.attained.plus(running.ran)))
     }
 
     /// Whether `running` has come to another level since it was last taken from a queue.
     pub(super) fn has_risen(&self, running: &Running) -> bool {
-        match &self.limit {
-            Limit::Attained { ladders, .. } => {
-                ladders.of(running.class).level(running.attained) < self.level_of(running)
-            }
-            _ => false,
-        }
+        self.ladder(running.class).is_some_and(|ladder| ladder.level(running.attained) < self.level_of(running))
     }
 
     /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as
@@ -91,19 +83,13 @@ impl Policy {
 
     /// How workers learn of fresh requests; `None` where no request gives way to them.
     fn gives_way(&self) -> Option<&GiveWay> {
-        match &self.limit {
-            Limit::Attained { gives_way, .. } => Some(gives_way),
-            _ => None,
-        }
+        self.attained().map(|(_, gives_way)| gives_way)
     }
 
     /// The CPU time after which a worker's job may be asked to step aside for a fresh request;
     /// `None` = never.
     pub(crate) fn heavy_from(&self) -> Option<Nanos> {
-        match &self.limit {
-            Limit::Attained { ladders, gives_way, .. } if gives_way.flags_others => ladders.first_limit(),
-            _ => None,
-        }
+        self.attained().filter(|(_, gives_way)| gives_way.flags_others).and_then(|(ladders, _)| ladders.first_limit())
     }
 
     /// When fresh requests are left to others; `None` = never.
@@ -118,7 +104,7 @@ impl Policy {
         if self.level_of(running) == 0 {
             return Watch::Never;
         }
-        let each = |together| each_looks_after(together, self.topology.workers());
+        let each = |together| each_looks_after(together, self.topology.workers);
         if self.is_scarce(local, view) {
             return Watch::Every(each(self.look_after));
         }

@@ -139,7 +139,7 @@ impl Policy {
             orders.rare
         } else if !self.is_scarce(local, view) {
             orders.usual
-        } else if now.minus(local.looked_at) < each_looks_after(self.look_after, self.topology.workers()) {
+        } else if now.minus(local.looked_at) < each_looks_after(self.look_after, self.topology.workers) {
             orders.scarce
         } else {
             local.looked_at = now;
@@ -179,7 +179,7 @@ impl Walk<'_> {
     /// The next place of `stage`, `None` when all were tried.
     fn step(&mut self, stage: SearchPlace, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         let Policy { topology, look_after, .. } = self.policy;
-        let (tried, workers, pool) = (self.tried, topology.workers(), local.pool);
+        let (tried, workers, pool) = (self.tried, topology.workers, local.pool);
         let once = |step| (tried == 0 && !view.finds_nothing(step)).then_some(step);
         match stage {
             SearchPlace::Own => once(Step::Own),

@@ -155,11 +155,6 @@ impl Made {
         Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
     }
 
-    /// The policy.
-    pub fn policy(&self) -> Policy {
-        self.policy.clone()
-    }
-
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
     pub fn is_like(&self, other: &Made) -> bool {
         self.policy.is_like(&other.policy)
@@ -167,9 +162,9 @@ impl Made {
 
     /// Number of workers of each pool or group, or of the reserved ones and the rest.
     pub fn sizes(&self) -> Vec<usize> {
-        let topology = self.policy.topology();
+        let topology = &self.policy.topology;
         match self.reserved {
-            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers() - reserved],
+            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers - reserved],
             _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
         }
     }

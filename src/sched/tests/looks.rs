@@ -10,14 +10,14 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
     let in_order = {
         let ladders = Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
-        Decision { in_order: true, ..Decision::of(ladders, "") }.make(&tuning(5)).policy()
+        Decision { in_order: true, ..Decision::of(ladders, "") }.make(&tuning(5)).policy
     };
     for policy in [&policies()[1], &in_order] {
         let waiting = |half_full| Seen { busy: false, jobs: [9; 3], half_full };
         let step = |local: &mut Local, at, view: &Seen| {
             policy.search(local, NOW.plus(us(at)), view).next(local, NOW.plus(us(at)), view)
         };
-        let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, policy.topology()));
+        let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, &policy.topology));
         let view = waiting(false);
         assert_eq!(step(&mut first, 0, &view), Some(Step::ReceiveNext));
         assert_eq!(step(&mut second, 1, &view), Some(Step::ReceiveNext), "another worker");
@@ -28,7 +28,7 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
         assert_eq!(step(&mut second, 99, &waiting(true)), Some(Step::Queue(0)), "there is no room");
     }
     let single = tuning(1).policy("global");
-    let mut local = Local::new(0, single.topology());
+    let mut local = Local::new(0, &single.topology);
     let step = single.search(&mut local, NOW, &ONE_EACH).next(&mut local, NOW, &ONE_EACH);
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
@@ -38,7 +38,7 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
 #[test]
 fn the_socket_that_wakes_a_worker_comes_first() {
     let policy = tuning(3).policy("global");
-    let mut local = Local::new(0, policy.topology());
+    let mut local = Local::new(0, &policy.topology);
     let mut sockets = |noticed: &[WorkerId]| {
         let nothing = Seen { busy: false, jobs: [0; 3], half_full: false };
         local.noticed = Noticed::of(noticed.iter().copied());
@@ -76,7 +76,7 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
     let policy = tuning(5).policy("levels");
-    let mut local = Local::new(0, policy.topology());
+    let mut local = Local::new(0, &policy.topology);
     let mut steps = |seen: &[WorkerId]| before_the_queue(&policy, &mut local, seen);
     assert_eq!(steps(&[]), [Own, Look]);
     assert_eq!(steps(&[3]), [Own, Look, Receive(3)]);
@@ -104,7 +104,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     let from = policy.patience().expect("levels").scarce_from;
     let us = |us| NOW.plus(Nanos::from_micros(us));
     let [enough, scarce] = [6, 5].map(|less| Seen { busy: true, jobs: [from - less, 0, 0], half_full: false });
-    let mut local = Local::new(2, policy.topology());
+    let mut local = Local::new(2, &policy.topology);
     let mut steps = |at, view: &Seen, called: bool| {
         if called {
             local.looked_at = Nanos::ZERO;
@@ -120,7 +120,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     assert!(looks(steps(3, &enough, false)) && !looks(steps(60, &scarce, false)));
     assert!(looks(steps(61, &scarce, false)) && !looks(steps(62, &scarce, false)));
     assert!(looks(steps(63, &scarce, true)), "it has stepped aside");
-    let first = Local::new(0, policy.topology());
+    let first = Local::new(0, &policy.topology);
     let mut refuses = first.clone();
     refuses.refuses = true;
     let mut no_longer = refuses.clone();
@@ -142,7 +142,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
 fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     for policy in policies() {
         for worker in 0..5 {
-            let mut made = Local::new(worker, policy.topology());
+            let mut made = Local::new(worker, &policy.topology);
             let mut skipped = made.clone();
             for round in 0..70 {
                 for local in [&mut made, &mut skipped] {
@@ -168,7 +168,7 @@ fn close_arrivals_are_looked_for() {
         let measured = Measured::new(times, Nanos::ZERO, busy);
         let tuning = Tuning { notice_cost: Nanos::from_micros(1), measured: Some(measured), ..tuning(5) };
         let watchers = (reserved > 0).then_some(reserved);
-        let policy = Decision { watchers, ..Decision::given(tuning.budget) }.make(&tuning).policy();
+        let policy = Decision { watchers, ..Decision::given(tuning.budget) }.make(&tuning).policy;
         (policy.watch(&running(0, 0, 20), &local(&policy), &IDLE, NOW), policy)
     };
     let unmeasured = tuning(5).policy("levels");

@@ -17,7 +17,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
         assert_eq!((policy.server_of(3 + priority), policy.queues_of(1)), (1, 3..6));
     }
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
-    let mut local = Local::new(0, policy.topology());
+    let mut local = Local::new(0, &policy.topology);
     let mut first = || policy.search(&mut local, NOW, &FIXED).next(&mut local, NOW, &FIXED);
     let firsts: Vec<Step> = (0..3 * 61 * 10).filter_map(|_| first()).collect();
     for place in [normal, background, Step::Steal(0)] {

@@ -3,7 +3,7 @@
 //! time another. No method blocks.
 
 use crate::sched::interface::{Outcome, Place, PoolId, Resume, Step, View, Watch, WorkerId};
-use crate::sched::noticed::{Looked, Noticed};
+use crate::sched::noticed::Noticed;
 use crate::sched::policy::Policy;
 use crate::time::Nanos;
 
@@ -166,7 +166,12 @@ pub enum Boundary {
     /// The worker belongs to this pool from now on.
     Pool(PoolId),
     /// A job has looked for waiting requests, or had notice of one, in the slice that is over.
-    Looked(Looked),
+    Looked {
+        /// Number of descriptors in which something waits.
+        waiting: usize,
+        /// Whether the kernel gave notice.
+        by_kernel: bool,
+    },
     /// The worker has nothing to do, since its first search that found nothing.
     Idle {
         /// When that was.

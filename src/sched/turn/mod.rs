@@ -42,7 +42,8 @@ pub enum Action<J> {
 /// A worker's place between two actions.
 #[derive(Debug)]
 pub struct Turn<J> {
-    search: Local,
+    /// What the worker knows between two searches.
+    pub search: Local,
     next: Action<J>,
     /// The job at hand.
     running: Running,
@@ -108,7 +109,7 @@ impl<J> Turn<J> {
 
     /// Follows `policy` from now on; to be called between two jobs.
     pub fn follow(&mut self, policy: &Policy, engine: &mut impl Engine<Job = J>) {
-        self.search.set_topology(policy.topology());
+        self.search.set_topology(&policy.topology);
         self.running.pool = self.search.pool;
         engine.boundary(Boundary::Pool(self.search.pool));
     }
@@ -140,11 +141,6 @@ impl<J> Turn<J> {
     #[inline]
     pub fn searches_rarely(&self) -> bool {
         !self.has_job() && self.search.is_rare()
-    }
-
-    /// What the worker knows between two searches.
-    pub fn local(&mut self) -> &mut Local {
-        &mut self.search
     }
 
     /// Searches everything but sockets, after a search that found nothing. A socket's owner and the

@@ -3,7 +3,6 @@
 use super::{Action, Actor, Acts, Boundary, Description, Discarded, Engine, Ran, Ready, Requeued};
 use crate::sched::bounds::WOKEN_MAX;
 use crate::sched::interface::{Event, Place, Resume, Running, Step, Verdict, Watch};
-use crate::sched::noticed::Noticed;
 use crate::sched::policy::UNINTERRUPTED;
 use crate::time::Nanos;
 
@@ -66,9 +65,9 @@ where
         let watch = turn.watch;
         let watches = watch != Watch::Never;
         let noticed = if watches { self.world.noticed(watch, self.now) } else { None };
-        let waiting = noticed.as_ref().map_or(0, Noticed::waiting);
+        let waiting = noticed.as_ref().map_or(0, |noticed| noticed.waiting);
         if let Some(noticed) = &noticed {
-            self.engine.boundary(Boundary::Looked(noticed.looked()));
+            self.engine.boundary(Boundary::Looked { waiting, by_kernel: noticed.by_kernel });
             turn.watch = self.policy.watch(&turn.running, &turn.search, self.world, self.now);
         }
         turn.running.flagged = self.world.is_flagged();
@@ -94,7 +93,7 @@ where
         };
         let place = self.policy.place(running.pool, event);
         // A place for each worker is kept for what came out of the queues.
-        let kept = if running.attained == Nanos::ZERO { self.policy.topology().workers() } else { 0 };
+        let kept = if running.attained == Nanos::ZERO { self.policy.topology.workers } else { 0 };
         if place != Place::Own && self.world.queued() + kept >= self.world.places() {
             return self.crowded(job);
         }
@@ -227,7 +226,7 @@ where
                 self.take_in(job, self.goes_on());
             }
             // Brief work stays where it is: what is spawned begins among the heaviest.
-            Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1, None)),
+            Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology.pools() - 1, None)),
             Ready::Arrived(arrived) => {
                 self.arrive(arrived);
                 self.world.received(self.turn.worker(), 0);

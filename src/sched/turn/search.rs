@@ -78,7 +78,7 @@ where
     /// Asks in which sockets something waits, and tells the search; returns how many are named.
     fn look(&mut self) -> usize {
         let noticed = if self.world.accepts() { self.world.look() } else { Noticed::default() };
-        let waiting = noticed.waiting();
+        let waiting = noticed.waiting;
         self.turn.search.noticed = noticed;
         waiting
     }

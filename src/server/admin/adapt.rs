@@ -41,8 +41,9 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
         objective: config.optimise,
         ..Tuning::new(group, config.scaled(config.slice))
     };
-    let adaptation = Adaptation::new(config.policy, tuning, config.burn == Burn::Sleep);
-    adaptation.of_group(group as f64 / config.workers as f64)
+    let mut adaptation = Adaptation::new(config.policy, tuning, config.burn == Burn::Sleep);
+    adaptation.share = group as f64 / config.workers as f64;
+    adaptation
 }
 
 /// What was decided under a policy that adapts, for readers outside.

@@ -164,7 +164,7 @@ impl Gate {
         });
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().waits.of(heavy).interval;
+        let interval = board.limits.load().of(heavy).interval;
         // Workers that idle need no longer look.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
@@ -221,7 +221,7 @@ impl Gate {
                 }
             }
         }
-        let pause = PAUSE.times((program.len() * group.sockets().len()) as u64);
+        let pause = PAUSE.times((program.len() * group.sockets.len()) as u64);
         self.replace_at = now.plus(if self.breaker.is_open() { Breaker::AGAIN_AFTER } else { pause });
         self.tell(now);
     }

@@ -51,7 +51,7 @@ impl Pool {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
             let of = |worker| Pool { name: format!("socket {worker}"), workers: vec![worker], waiting: deques[worker] };
-            return (0..topology.workers()).map(of).collect();
+            return (0..topology.workers).map(of).collect();
         }
         let of = |pool: usize| {
             let workers = topology.members(pool);

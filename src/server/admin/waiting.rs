@@ -36,7 +36,7 @@ pub(crate) fn beside(config: &Config) -> Nanos {
 
 /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
 pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
-    Some(limits.waits.of(false).bound).filter(|bound| *bound != Nanos::MAX)
+    Some(limits.of(false).bound).filter(|bound| *bound != Nanos::MAX)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::server::explore;
 use crate::fate::{Expired, Fate};
 use crate::lab::sim::Rest;
 use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use crate::sched::overload::{QueueBounds, WaitBounds};
+use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::{Policy, Tuning, Wait};
 use crate::time::Nanos;
 
@@ -44,7 +44,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         step: Nanos::new(100),
         packets: BATCH + 2 * 200,
         set_aside: [2 * SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW],
-        waits: QueueBounds { fresh: bounds, interrupted: bounds, ..QueueBounds::NONE },
+        waits: WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE },
         ..Scenario::plain(policy, 200, events)
     };
     let handler = Scripted::default();
@@ -84,7 +84,7 @@ fn a_limited_source_is_refused_first() {
     let policy = Tuning::new(1, US(8)).policy("levels");
     let scenario = Scenario {
         packets: BATCH + 240,
-        waits: QueueBounds { fresh: WaitBounds::NONE, interrupted: bounds, ..QueueBounds::NONE },
+        waits: WaitLimits { fresh: WaitBounds::NONE, interrupted: bounds, ..WaitLimits::NONE },
         drain: US(10_000),
         ..Scenario::plain(policy, 240, requests.collect())
     };

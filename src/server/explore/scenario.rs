@@ -6,7 +6,7 @@ use crate::metrics::{Collector, Spent, WorkerMetrics};
 use crate::sched::auto::Decision;
 use crate::sched::bounds::BATCH;
 use crate::sched::ladder::{Ladder, Ladders};
-use crate::sched::overload::{QueueBounds, WaitBounds};
+use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::policy::{GiveWay, Limit};
 use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
 use crate::time::Nanos;
@@ -37,7 +37,7 @@ pub(super) struct Scenario {
     /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
-    pub(super) waits: QueueBounds,
+    pub(super) waits: WaitLimits,
     /// The time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
@@ -62,7 +62,7 @@ impl Scenario {
     /// workers never sleep.
     pub(super) fn plain(policy: Policy, room: usize, events: Vec<(Nanos, Event)>) -> Scenario {
         Scenario {
-            workers: policy.topology().workers(),
+            workers: policy.topology.workers,
             policy,
             classified: false,
             rest: Rest::LOOKS,
@@ -76,7 +76,7 @@ impl Scenario {
             odd_every: 0,
             trains: false,
             events,
-            waits: QueueBounds::NONE,
+            waits: WaitLimits::NONE,
             drain: us(1_000),
         }
     }
@@ -103,7 +103,7 @@ impl Scenario {
             odd_every: 0,
             trains: false,
             events: Vec::new(),
-            waits: QueueBounds::NONE,
+            waits: WaitLimits::NONE,
             drain: us(random.random_range(0..400)),
         };
         // Without children all time is accounted for.
@@ -137,7 +137,7 @@ impl Scenario {
                 ..WaitBounds::always(target.times(limit), Nanos::ZERO)
             };
             let of = |target| WaitBounds { target, ..of(target) };
-            scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)), ..QueueBounds::NONE };
+            scenario.waits = WaitLimits { fresh: of(target), interrupted: of(target.times(2)), ..WaitLimits::NONE };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario
@@ -179,7 +179,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
         "pools" => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
         "reserved" => {
             let watchers = Some(random.random_range(0..=workers));
-            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy();
+            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy;
             policy.look_after = us(1);
             if let Limit::Attained { gives_way: GiveWay { rarely, .. }, .. } = &mut policy.limit {
                 *rarely = us(random.random_range(1..20));
@@ -193,7 +193,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
             let decision = Decision { in_order, ..Decision::of(ladders(random), "") };
-            let mut policy = decision.make(&tuning).policy();
+            let mut policy = decision.make(&tuning).policy;
             if let Limit::Attained { gives_way, .. } = &mut policy.limit {
                 gives_way.patience = patience;
             }

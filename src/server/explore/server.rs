@@ -15,8 +15,8 @@ use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
+use crate::sched::overload::Shedding;
 use crate::sched::overload::sources::Rules;
-use crate::sched::overload::{Shedding, WaitLimits};
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::{Common, Transport};
 use crate::server::path::engine::Engine;
@@ -87,7 +87,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let network = Network::new(scenario);
     let filter = AddressFilter::new(&serving.addresses, &[], &[], HostAddresses::default());
     let transport = Transport::new(workers, 1);
-    let limits = ArcSwap::from_pointee(WaitLimits { waits: scenario.waits, ..WaitLimits::NONE });
+    let limits = ArcSwap::from_pointee(scenario.waits);
     let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);
     let limited = vec![(SourcePrefix::NETWORK.of(LIMITED.into()), 0.5)];
     samples.gate_changed(Rules { limited, ..Rules::OPEN }, Nanos::ZERO);

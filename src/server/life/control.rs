@@ -95,7 +95,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             phase: AtomicCell::new(Phase::Serving),
             cpus: Mutex::new(Cpus::new(cpus())),
             watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
-            drops: Mutex::new(Drops::new(bound.listening.group.sockets().len())),
+            drops: Mutex::new(Drops::new(bound.listening.group.sockets.len())),
             drops_unread: Once::new(),
             said: Mutex::default(),
             gate: Mutex::new(Gate::new(config)),
@@ -163,11 +163,13 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         // that.
         let mut following = lock(&self.following);
         following.set_max_wait(new.max_wait_scaled());
-        self.bound.board.limits.store(Arc::new(following.limits()));
+        self.bound.board.limits.store(Arc::new(following.limits));
         if follows(live) != follows(new) {
-            *following = adaptation(new).with_limits(following.limits());
+            let limits = following.limits;
+            *following = adaptation(new);
+            following.limits = limits;
             // Under the lock, so that the policy announced last is the policy in force.
-            self.shared.switch(&following.policy());
+            self.shared.switch(&following.made.policy);
         }
     }
 }
@@ -185,7 +187,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let config = &live.config;
         // Only `pools` has names for its queues; other policies number them, as the policy may
         // change their use.
-        let policy = following.policy();
+        let policy = &following.made.policy;
         let names = |pool: usize| match config.pools.get(pool) {
             Some(configured) if config.policy.entry().has_pools() => configured.name.clone(),
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
@@ -201,7 +203,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         Gauges {
             description: Description {
                 policy: config.policy.name().to_owned(),
-                listen: listen_text(self.bound.listening.group.addresses()),
+                listen: listen_text(&self.bound.listening.group.addresses),
                 workers: config.workers,
                 groups: config.groups,
                 burn: config.burn.name().to_owned(),
@@ -214,10 +216,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             queue_depths,
             parked_workers: self.shared.parked(),
             throttled: throttled(),
-            decision: config.policy.entry().adapts.then(|| decision(following.made())),
+            decision: config.policy.entry().adapts.then(|| decision(&following.made)),
             gate: lock(&self.gate).state(),
             given_up: self.given_up(),
-            max_wait: waiting::max_wait(&following.limits()),
+            max_wait: waiting::max_wait(&following.limits),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
@@ -257,10 +259,10 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.stuck();
         let mut following = lock(&self.following);
         let is_new = following.follow(recent);
-        self.bound.board.limits.store(Arc::new(following.limits()));
+        self.bound.board.limits.store(Arc::new(following.limits));
         if is_new {
-            said.say_decision(decision(following.made()));
-            self.shared.switch(&following.policy());
+            said.say_decision(decision(&following.made));
+            self.shared.switch(&following.made.policy);
         }
     }
 

@@ -177,13 +177,13 @@ mod tests {
     #[test]
     fn workers_may_end_when_nothing_can_come_to_light_any_more() {
         let group = Group::open(&[([127, 0, 0, 1], 0).into()], 1, Io::Batches).expect("a free port");
-        let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
+        let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets[0]);
         let mut recorder = metrics.recorder(0);
         let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
         let ingress = [socket.as_fd()];
         let (shared, _workers) = Groups::<u8>::new(&policy, &[1], Wait::Park, &ingress, 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
-        client.send_to(b"x", group.addresses()[0]).expect("an open gate");
+        client.send_to(b"x", group.addresses[0]).expect("an open gate");
         group.shut_gate().expect("a filter");
         let (spawned, mut step) = (Cell::new(1), 0);
         let drained = drain(

@@ -40,7 +40,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
             every: gate::DECIDE_EVERY,
             off_cpu: run_queue::waits(&self.bound.board.threads).into_iter().map(Option::unwrap_or_default).collect(),
             throttled: throttled().map_or(Nanos::ZERO, |(_, time)| time),
-            pools: (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect(),
+            pools: (0..topology.workers).map(|worker| topology.pool_of(worker)).collect(),
         }
     }
 

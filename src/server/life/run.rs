@@ -75,7 +75,7 @@ pub(crate) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     });
     let common = common(&bound, requests, packets, &slots, &make);
     let following = adaptation(&bound.config);
-    let (shared, workers) = workers(&bound, &following.policy())?;
+    let (shared, workers) = workers(&bound, &following.made.policy)?;
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.board.metrics);
@@ -194,7 +194,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     Common {
         serving,
         make,
-        sockets: bound.listening.group.sockets(),
+        sockets: &bound.listening.group.sockets,
         filter: &bound.filter,
         packets,
         slots,
@@ -206,7 +206,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         classified,
         transport: &bound.board.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
-        shedding: Shedding::new(bound.listening.group.sockets().len(), [workers, workers * config.room], classified),
+        shedding: Shedding::new(bound.listening.group.sockets.len(), [workers, workers * config.room], classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
     }
@@ -215,7 +215,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 /// The workers that follow `policy`, and what they share.
 fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Members<J>)> {
     let config = &bound.config;
-    let ingress: Vec<_> = bound.listening.group.sockets().iter().map(|socket| socket.as_fd()).collect();
+    let ingress: Vec<_> = bound.listening.group.sockets.iter().map(|socket| socket.as_fd()).collect();
     let sizes = grouping::sizes(config.workers, config.groups);
     let queued = config.workers * config.room;
     let (mut groups, workers) = Groups::new(policy, &sizes, config.wait, &ingress, queued)?;

@@ -35,7 +35,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         if self.bound.listening.used {
             // Counts what the kernel drops from the predecessor's counters on; without them from
             // now on.
-            lock(&self.drops).begin_at(self.bound.listening.group.sockets(), &dropped.unwrap_or_default());
+            lock(&self.drops).begin_at(&self.bound.listening.group.sockets, &dropped.unwrap_or_default());
             // What another process attached, also one that was killed.
             self.bound.listening.group.leave_gate(false);
         }
@@ -102,7 +102,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         demands: &mut Demands,
     ) -> Result<(), String> {
         let (Listening { group, kept, .. }, gro) = (&self.bound.listening, self.bound.config.io == Io::Gro);
-        let given = Given { sockets: group.sockets(), kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
+        let given = Given { sockets: &group.sockets, kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
         let offered = asked.offer(given, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
             // First, so that at every time one of the two receives.
@@ -128,7 +128,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let mut drops = lock(&self.drops);
         if handed_over {
             // Where they cannot be read they are unknown, here and there.
-            let _ = drops.read(self.bound.listening.group.sockets());
+            let _ = drops.read(&self.bound.listening.group.sockets);
         }
         self.bound.listening.group.leave_gate(handed_over);
         self.phase.store(if handed_over { Phase::HandedOver } else { Phase::Serving });
@@ -139,7 +139,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     pub(crate) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = lock(&self.drops);
         if !self.is_handed_over()
-            && let Err(error) = drops.read(self.bound.listening.group.sockets())
+            && let Err(error) = drops.read(&self.bound.listening.group.sockets)
         {
             self.drops_unread.call_once(|| {
                 tracing::warn!(

@@ -72,9 +72,9 @@ impl World {
         let fault = if let Flaw::Kernel(fault) = flaw { fault } else { Fault::None };
         let policy = &policies[0];
         Arc::new(World {
-            idle: Idle::new(policy, policy.queues(), Kernel::new(policy.topology().workers(), threads, fault)),
+            idle: Idle::new(policy, policy.queues(), Kernel::new(policy.topology.workers, threads, fault)),
             queues: std::array::from_fn(|_| AtomicUsize::new(0)),
-            deques: (0..policy.topology().workers()).map(|_| AtomicUsize::new(0)).collect(),
+            deques: (0..policy.topology.workers).map(|_| AtomicUsize::new(0)).collect(),
             policies: policies.to_vec(),
             epoch: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -111,7 +111,7 @@ impl World {
     /// Puts a job into the last queue of the policy at work, which may be another one by then.
     pub(crate) fn put_last(&self) {
         let number = self.epoch();
-        self.put(number, self.policies[number].topology().pools() - 1);
+        self.put(number, self.policies[number].topology.pools() - 1);
     }
 
     pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) {
@@ -126,7 +126,7 @@ impl World {
     pub(crate) fn switch(&self, number: usize) {
         let old = self.epoch();
         let publish = || self.epoch.store(number, Ordering::Release);
-        let pools = |number: usize| self.policies[number].topology().pools();
+        let pools = |number: usize| self.policies[number].topology.pools();
         match self.flaw {
             Flaw::WakesBeforeSwitch => {
                 self.idle.switch(pools(number), || ());
@@ -218,7 +218,7 @@ impl Worker {
         Worker {
             world: Arc::clone(world),
             sleeper,
-            local: Local::new(id, policy.topology()),
+            local: Local::new(id, &policy.topology),
             epoch: 0,
             robbed: None,
             has_asked: false,
@@ -258,7 +258,7 @@ impl Worker {
         if self.epoch != epoch {
             self.epoch = epoch;
             let policy = &self.world.policies[epoch];
-            self.local.set_topology(policy.topology());
+            self.local.set_topology(&policy.topology);
             if self.world.flaw == Flaw::FollowsInSilence {
                 self.world.idle.follow(self.local.worker, policy);
             } else {

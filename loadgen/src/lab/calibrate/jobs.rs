@@ -1,10 +1,13 @@
 //! What a running job pays: checkpoints, yields, looks and notices.
 
 use super::{Row, samples};
-use forebay::inside::runtime::arrivals::Arrivals;
-use forebay::inside::runtime::probe_notices;
+use forebay::checkpoint;
+use forebay::inside::runtime::{arrivals, probe_notices};
+use forebay::inside::sched::bounds::LOOK_MAX;
 use forebay::inside::yields;
+use forebay::tasks::Runtime;
 use forebay::time::{Nanos, clock};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::hint::black_box;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -20,33 +23,47 @@ const RUNS: u64 = 1_000;
 pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     let count = 300 / part;
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let arrivals = Arrivals::watch(ingress.as_fd())?;
-    let has_notices = probe_notices().is_ok();
-    let notice = if has_notices { notices(&arrivals, &ingress, count)? } else { Vec::new() };
+    let notice = if probe_notices().is_ok() { notices(&ingress, count)? } else { Vec::new() };
+    let watched = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    watched.add(&ingress, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+    let one = Runtime::builder().pool("one", 1).slice(Nanos::from_secs(1)).build().map_err(io::Error::other)?;
     Ok([
         ("yield", samples(count, 1, || Ok(yields::mean_time()))?),
-        ("look", samples(count, RUNS, || Ok(looks(&arrivals)))?),
+        ("look", samples(count, RUNS, || Ok(looks(&watched)))?),
         ("notice", notice),
-        ("checkpoint", samples(count, RUNS, || Ok(yields::checkpoints(RUNS)))?),
+        ("checkpoint", samples(count, RUNS, || checkpoints(&one))?),
     ])
 }
 
 /// Time of [`RUNS`] looks.
-fn looks(arrivals: &Arrivals) -> Nanos {
+fn looks(watched: &Epoll) -> Nanos {
     let start = clock::now();
     for _ in 0..RUNS {
-        black_box(arrivals.look());
+        let _ = black_box(watched.wait(&mut [EpollEvent::empty(); LOOK_MAX], EpollTimeout::ZERO));
     }
     clock::now().minus(start)
 }
 
-fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Vec<f64>> {
+/// The time in which a task passes [`RUNS`] checkpoints, none of which pauses it.
+fn checkpoints(one: &Runtime) -> io::Result<Nanos> {
+    let passed = one.spawn_future(async {
+        let start = clock::now();
+        for _ in 0..RUNS {
+            checkpoint().await;
+        }
+        clock::now().minus(start)
+    });
+    passed.join().map_err(io::Error::other)
+}
+
+fn notices(ingress: &UdpSocket, count: usize) -> io::Result<Vec<f64>> {
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     sender.connect(ingress.local_addr()?)?;
     let arrive = || drop(sender.send(&[0]));
     let drain = || drop(ingress.recv(&mut [0; 8]));
-    let taken = thread::scope(|scope| scope.spawn(|| arrivals.notices(count, arrive, drain)).join());
-    let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))?;
+    let measure = || arrivals::notices(ingress.as_fd(), count, arrive, drain);
+    let taken = thread::scope(|scope| scope.spawn(measure).join());
+    let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))??;
     // Two readings of the clock beside each are not worth taking off.
     Ok(taken.into_iter().map(|time| time.get() as f64).collect())
 }

@@ -67,6 +67,7 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
 /// The file: a step in each line. One that this host does not have costs what it costs on the stock
 /// machine.
 fn file(rows: &[Row]) -> String {
+    let stock = |name| Overheads::STOCK.charged().find(|(step, _)| step == name).map_or(Nanos::ZERO, |(_, time)| time);
     let mut text = format!(
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \
          calibrate, read by --overheads measured and --overheads file:PATH.\nschema = \"{SCHEMA}\"\n"
@@ -74,7 +75,7 @@ fn file(rows: &[Row]) -> String {
     for (name, samples) in rows {
         let (time, comment) = match quartiles(samples) {
             Some([low, median, high]) => (median, format!("{low} to {high}")),
-            None => (Overheads::STOCK.step(name), "not on this host: as stock".to_owned()),
+            None => (stock(name), "not on this host: as stock".to_owned()),
         };
         text += &format!("{name} = \"{}\" # {comment}\n", time.min(STEP_MAX));
     }

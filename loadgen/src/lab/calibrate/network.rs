@@ -20,12 +20,12 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|(_, error)| error)?;
     let peer = |_| {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        socket.connect(group.addresses()[0])?;
+        socket.connect(group.addresses[0])?;
         Ok(socket)
     };
     let peers = (0..BATCH).map(peer).collect::<io::Result<Vec<UdpSocket>>>()?;
     let (mut link, mut buffers) = (KernelLink::new(Io::Batches, 1), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
-    let mut call = || link.receive(&group.sockets()[0], buffers.iter_mut().map(Vec::as_mut_slice));
+    let mut call = || link.receive(&group.sockets[0], buffers.iter_mut().map(Vec::as_mut_slice));
     let receive = samples(400 / part, BATCH as u64, || {
         // One datagram of each peer, all in one call where they have come.
         peers.iter().try_for_each(|peer| peer.send(&[0; BYTES]).map(drop))?;

@@ -64,14 +64,14 @@ impl<E: VirtualEngine> Driver<E> {
     /// look, and wait for one another as `overheads` say.
     pub(crate) fn new(policy: Policy, engine: E, rest: Rest, overheads: &Overheads, queued: usize) -> Driver<E> {
         let policy = Arc::new(policy);
-        let topology = policy.topology();
+        let topology = &policy.topology;
         let mut world = VirtualWorld::new(&policy, rest, overheads, queued);
-        for worker in 0..topology.workers() {
+        for worker in 0..topology.workers {
             world.me = worker;
             world.rest(Nanos::ZERO);
         }
         let worker = |id| Worker { turn: Turn::new(id, topology, 0), policy: Arc::clone(&policy) };
-        let workers = (0..topology.workers()).map(worker).collect();
+        let workers = (0..topology.workers).map(worker).collect();
         Driver { policy, workers, world, engine, busy: Nanos::ZERO }
     }
 
@@ -181,13 +181,13 @@ impl<E: VirtualEngine> Driver<E> {
                     return Next::Balance;
                 }
                 if world.is_vain() {
-                    let took = time_in_vain(worker.turn.local(), &worker.policy, world);
+                    let took = time_in_vain(&worker.turn.search, &worker.policy, world);
                     if cfg!(debug_assertions) {
                         worker.turn.step(&worker.policy, now, world, engine);
                         assert!(!worker.turn.has_job(), "there is something after all");
                         assert_eq!(engine.charge(worker.turn.next()), took, "the price of the search");
                     } else {
-                        worker.turn.local().skip();
+                        worker.turn.search.skip();
                     }
                     return Next::Rest(took);
                 }
@@ -242,7 +242,7 @@ impl<J> Worker<J> {
 
 /// How long the next search of `local` takes where nothing waits anywhere.
 fn time_in_vain<J>(local: &Local, policy: &Policy, world: &VirtualWorld<J>) -> Nanos {
-    let ([receive, look], workers) = (world.poll_and_look, policy.topology.workers());
+    let ([receive, look], workers) = (world.poll_and_look, policy.topology.workers);
     let named = usize::from(local.noticed.first().is_some());
     // The worker that searches is in no job.
     let stuck = || (0..workers).filter(|worker| policy.is_stuck(*worker, world.now, world)).count();

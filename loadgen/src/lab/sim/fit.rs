@@ -90,7 +90,7 @@ impl Fit {
         Fit {
             tuning: Tuning::new(workers, slice),
             offered: load * workers as f64,
-            times: ServiceTimes::new(of_class.iter().flat_map(|times| times.bins().iter().copied())),
+            times: ServiceTimes::new(of_class.iter().flat_map(|times| times.bins.iter().copied())),
             of_class,
             by_class,
             beside,
@@ -145,7 +145,7 @@ impl Fit {
             }
             return demands;
         }
-        let times = self.times.clone().with_beside(self.beside);
+        let times = ServiceTimes { beside: self.beside, ..self.times.clone() };
         let within = |pools: usize| times.share_within(self.tuning.budget.times(pools as u64));
         let before = |pool: usize| if pool < pools { within(pool) } else { 1.0 };
         (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
@@ -157,15 +157,15 @@ impl Fit {
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName, overheads: Overheads) -> (Made, Setup) {
         let made = self.clone().knowing(&overheads).policy(name);
-        let setup = Setup { classified: self.tuning.classified, ..Setup::with_overheads(made.policy(), overheads) };
+        let setup =
+            Setup { classified: self.tuning.classified, ..Setup::with_overheads(made.policy.clone(), overheads) };
         (made, setup)
     }
 
     /// What policies are made from.
     pub fn tuning(&self) -> Tuning {
-        let measured = Measured::new(self.times.clone(), self.beside, self.offered);
-        let classified = self.tuning.classified;
-        let measured = if classified { measured.classified(self.of_class.clone()) } else { measured };
+        let of_class = self.tuning.classified.then(|| Box::new(self.of_class.clone()));
+        let measured = Measured { of_class, ..Measured::new(self.times.clone(), self.beside, self.offered) };
         Tuning { measured: Some(measured), ..self.tuning.clone() }
     }
 
@@ -199,7 +199,7 @@ impl Fit {
 
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
-        Auto::settled(&self.tuning()).current().clone()
+        Auto::settled(&self.tuning()).current
     }
 }
 

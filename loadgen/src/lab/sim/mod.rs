@@ -128,7 +128,7 @@ impl Setup {
     /// microsecond of cost.
     pub fn ideal(policy: Policy) -> Setup {
         Setup {
-            groups: vec![policy.topology().workers()],
+            groups: vec![policy.topology.workers],
             policy,
             overheads: Overheads::NONE,
             rest: Rest::LOOKS,

@@ -9,7 +9,7 @@ use forebay::inside::sched::overload::{Cause, Shedding, WaitLimits};
 use forebay::inside::sched::turn::{
     Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued,
 };
-use forebay::inside::sched::{Looked, Outcome, Policy, Resume, Step, WorkerId};
+use forebay::inside::sched::{Outcome, Policy, Resume, Step, WorkerId};
 use forebay::metrics::Work;
 use forebay::time::Nanos;
 use std::cell::RefCell;
@@ -101,12 +101,12 @@ impl<'a> CostModel<'a> {
         let Follows { adaptation, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
         let is_new = adaptation.follow(&recent);
-        self.waits = adaptation.limits();
+        self.waits = adaptation.limits;
         if !is_new {
             return None;
         }
-        self.tally.borrow_mut().changed(self.setup.on_clock(now), adaptation.made());
-        Some(adaptation.policy())
+        self.tally.borrow_mut().changed(self.setup.on_clock(now), &adaptation.made);
+        Some(adaptation.made.policy.clone())
     }
 
     /// Ends a request that is not answered and holds a packet.
@@ -200,7 +200,7 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn slices(&self, job: &RequestId, slice: Nanos) -> (Nanos, u64) {
         let request = self.requests.get(*job);
-        let sheds = !request.continuation && self.waits.waits.of(true).bound != Nanos::MAX;
+        let sheds = !request.continuation && self.waits.of(true).bound != Nanos::MAX;
         if sheds || request.stay.expires_at != Nanos::MAX {
             return (Nanos::ZERO, 0);
         }
@@ -301,7 +301,7 @@ impl Engine for CostModel<'_> {
         match boundary {
             Boundary::Tried { step: Step::Look, jobs, .. } => self.pay(overheads.look_at(jobs)),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => self.pay(overheads.steal),
-            Boundary::Looked(Looked { waiting, by_kernel }) => self.pay(overheads.learning(by_kernel, waiting)),
+            Boundary::Looked { waiting, by_kernel } => self.pay(overheads.learning(by_kernel, waiting)),
             Boundary::Rest { .. } => self.shedding[self.worker].on_rest(self.now),
             _ => {}
         }

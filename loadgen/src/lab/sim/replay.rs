@@ -42,7 +42,8 @@ pub trait Replay {
 impl Replay for Trace {
     fn costs_of_steps(&self) -> Overheads {
         let threads = if self.emulated { EMULATED } else { Overheads::STOCK };
-        let threads = threads.divided_by(self.time_scale);
+        // Everything else lasts that many times as long.
+        let threads = threads.mapped(|step| Nanos::new(step.get() / self.time_scale));
         let wake = self.overheads.wake.plus(threads.wake);
         // Emulated cores are threads, which were not charged for contention but had it, shorter by
         // the time scale.
@@ -132,7 +133,7 @@ mod tests {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
         let steal = |run: &Trace| run.server(&run.fit(), named("steal")).1;
         let setup = steal(&offered);
-        assert_eq!(setup.overheads, EMULATED.divided_by(1_000));
+        assert_eq!(setup.overheads, EMULATED.mapped(|step| Nanos::new(step.get() / 1_000)));
         assert_eq!(setup.rest, Rest { wait: Wait::Park, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.stuck_after, Nanos::from_micros(20));
         let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };

@@ -29,7 +29,7 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
                 assert!(fates.kernel_dropped > Some(0) && fates.shed_expired > 0, "{name}: {fates:?}");
             }
         }
-        for (name, policy) in policies(&workload, load, 3).into_iter().filter(|(_, one)| one.topology().pools() == 1) {
+        for (name, policy) in policies(&workload, load, 3).into_iter().filter(|(_, one)| one.topology.pools() == 1) {
             let setup = Setup { limits, groups: vec![3, 2, 2], ..Setup::with_overheads(policy, Overheads::STOCK) };
             let tally = simulate(&setup, offer(&workload, load, 7).arrivals(7));
             assert_eq!(tally.fates().arrived(), Some(22_000), "groups, {name} at {load}: {:?}", tally.fates());
@@ -48,7 +48,7 @@ fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
 // a place.
 #[test]
 fn packets_run_out_and_come_back() {
-    let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();
+    let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy;
     let limits = Limits { packets_per_worker: 1, socket_capacity: 2, ..Limits::SERVER };
     let requests = [1, 2, 3, 150, 151].map(|at| arriving(at, 100, 0));
     let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
@@ -60,7 +60,7 @@ fn packets_run_out_and_come_back() {
 // one of it; the second one runs the other.
 #[test]
 fn what_another_worker_held_costs_a_hop() {
-    let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy();
+    let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy;
     let setup = Setup::with_overheads(policy, "hop=1us".parse().expect("overheads"));
     let requests = [arriving(0, 100, 0), arriving(0, 150, 1), arriving(10, 100, 2), arriving(10, 100, 3)];
     let tally = simulate(&setup, requests.into_iter());
@@ -72,7 +72,7 @@ fn what_another_worker_held_costs_a_hop() {
 // Method: one worker, costs of 10 us, a pause from 100 us for 1 ms. The second request is at work.
 #[test]
 fn in_a_pause_workers_stand_still_and_requests_come() {
-    let policy = Fit::new(&workload("fixed:10us"), 1, 0.5).policy(named("global")).policy();
+    let policy = Fit::new(&workload("fixed:10us"), 1, 0.5).policy(named("global")).policy;
     let pauses = vec![(Nanos::from_micros(100), Nanos::from_micros(1_000))];
     let came = [(0, 0), (95, 1), (400, 2), (1_200, 3)].map(|(at, class)| arriving(at, 10, class));
     let tally = simulate(&Setup { pauses, ..Setup::ideal(policy) }, came.into_iter());
@@ -95,7 +95,7 @@ fn levels_at(
     let (rate, deadline) = (workload.rate_at(load, workers, 1), Nanos::MAX);
     let offer =
         OpenLoop { workload: &workload, rate, flows: 448, seed: 1, deadline, warmup: 40_000, requests: 400_000 };
-    let mut setup = Setup::with_overheads(fit.policy(named("levels")).policy(), overheads);
+    let mut setup = Setup::with_overheads(fit.policy(named("levels")).policy, overheads);
     changed.0(&mut setup);
     simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
 }

@@ -174,7 +174,7 @@ fn share(sample: &Sample, whole: &Sample) -> f64 {
 /// It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
 fn dispersion(times: &ServiceTimes, beside: Nanos) -> f64 {
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
-    for (took, requests) in times.bins() {
+    for (took, requests) in &times.bins {
         let (seconds, requests) = (took.plus(beside).as_secs_f64(), *requests as f64);
         (sum, squares, count) = (sum + requests * seconds, squares + requests * seconds * seconds, count + requests);
     }

@@ -267,9 +267,10 @@ impl<'a> Scenario<'a> {
         let every = Nanos::new(SECOND.get() / time_scale);
         let known = warmup < every.times(WINDOW).as_secs_f64();
         let waits = if known { setup.waits } else { WaitLimits::unmeasured(self.max_wait) };
-        let adaptation = fit.adaptation(policy, known).with_limits(waits);
-        let made = Made { chosen: adaptation.made().chosen.clone(), ..made };
-        let policy = adaptation.policy();
+        let mut adaptation = fit.adaptation(policy, known);
+        adaptation.limits = waits;
+        let made = Made { chosen: adaptation.made.chosen.clone(), ..made };
+        let policy = adaptation.made.policy.clone();
         let follows = Some(Follows { adaptation, every });
         (made, Setup { policy, waits, follows, ..setup }, fit)
     }

@@ -33,7 +33,7 @@ fn served(setup: &Setup, servers: usize, balance: &str, offer: &OpenLoop<'_>) ->
 /// A server without overheads.
 fn ideal(policy: &str, workload: &Workload, workers: usize) -> Setup {
     let name: PolicyName = policy.parse().expect("a policy");
-    Setup::ideal(Fit::new(workload, workers, 0.7).policy(name).policy())
+    Setup::ideal(Fit::new(workload, workers, 0.7).policy(name).policy)
 }
 
 // Servers of one worker each, exponential costs: by chance each is M/M/1, whose latency is

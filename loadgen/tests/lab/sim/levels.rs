@@ -10,7 +10,7 @@ fn known_classes_make_the_tail_shorter() {
     let workload = workload("tpcc");
     let p99_9 = |classified| {
         let fit = Fit::new(&workload, 14, 0.9).tuned(|tuning| tuning.classified = classified);
-        let setup = Setup { classified, ..Setup::with_overheads(fit.policy(named("auto")).policy(), Overheads::LAB) };
+        let setup = Setup { classified, ..Setup::with_overheads(fit.policy(named("auto")).policy, Overheads::LAB) };
         let tally = simulate(&setup, OpenLoop { requests: 200_000, ..offer(&workload, 0.9, 14) }.arrivals(14));
         tally.slowdown_at(Percentile::P99_9)
     };
@@ -25,7 +25,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     let overheads = Overheads { yield_: Nanos::new(200), ..Overheads::LAB };
     let slowdown = |is_patient: bool| {
         let fit = Fit::new(&workload, 14, 0.95).tuned(|tuning| tuning.yield_cost = overheads.yield_);
-        let levels = fit.policy(named("levels")).policy();
+        let levels = fit.policy(named("levels")).policy;
         let patience = levels.patience().filter(|_| is_patient);
         let policy = with_patience(levels, patience);
         let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, overheads) };
@@ -46,7 +46,7 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
 fn the_latency_as_the_goal_makes_its_tail_shorter() {
     let p99_9 = |workload: &Workload, policy, objective| {
         let fit = Fit::new(workload, 14, 0.9).tuned(|tuning| tuning.objective = objective);
-        let setup = Setup::with_overheads(fit.policy(named(policy)).policy(), Overheads::LAB);
+        let setup = Setup::with_overheads(fit.policy(named(policy)).policy, Overheads::LAB);
         let tally = simulate(&setup, OpenLoop { requests: 200_000, ..offer(workload, 0.9, 14) }.arrivals(14));
         let latency = tally.latency_us();
         latency[0].1.percentile(Percentile::P99_9).expect("requests")

@@ -31,7 +31,7 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
         for _ in 0..3 {
             adaptation.follow(&divided);
         }
-        assert_eq!(decision(adaptation.made()).policy, policy);
+        assert_eq!(decision(&adaptation.made).policy, policy);
     }
 }
 
@@ -45,7 +45,7 @@ fn auto_knows_classes_where_it_may() {
         let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
         (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
         assert!((0..3).any(|_| adaptation.follow(&recent)));
-        let decision = decision(adaptation.made());
+        let decision = decision(&adaptation.made);
         assert_eq!(decision.policy, "levels");
         assert_eq!(decision.reason.ends_with(", class 1 begins at level 1"), classify == "header", "{decision:?}");
     }
@@ -100,8 +100,8 @@ fn a_server_decides_what_the_planner_predicts() {
             for _ in 0..10 {
                 adaptation.follow(&recent);
             }
-            let served = adaptation.policy();
-            assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
+            let served = adaptation.made.policy;
+            assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy), "{name} on {text}, sizes {sizes:?}");
         }
     }
 }
@@ -117,7 +117,7 @@ fn auto_weighs_the_yields_of_emulated_cores() {
         for _ in 0..3 {
             adaptation.follow(&divided);
         }
-        (decision(adaptation.made()).reason, adaptation.policy().first_slice().is_some())
+        (decision(&adaptation.made).reason, adaptation.made.policy.first_slice().is_some())
     };
     let (reason, gives_way) = decided("stock");
     assert!(gives_way && reason.contains("a yield costs 100us"), "{reason}");
@@ -161,7 +161,7 @@ impl<'m> Measuring<'m> {
                 (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
             }
         }
-        let all = Nanos::from_secs(adaptation.policy().topology().workers() as u64);
+        let all = Nanos::from_secs(adaptation.made.policy.topology.workers as u64);
         // A little goes into what is neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().spend(Spent::Interruptible, busy);
@@ -191,7 +191,7 @@ fn auto_keeps_levels_while_requests_are_left() {
         for _ in 0..20 {
             server.second([(mix, 2_000)], Nanos::ZERO, busy);
         }
-        server.adaptation.policy().first_slice().is_some()
+        server.adaptation.made.policy.first_slice().is_some()
     };
     assert!(gives_way(LIGHT_AND_HEAVY, work(LIGHT_AND_HEAVY)));
     assert!(gives_way(ALIKE, work(ALIKE).plus(Nanos::from_secs(1))), "some have not ended");

@@ -192,7 +192,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         match boundary {
             Boundary::Turn => self.recorder.turned(),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
-            Boundary::Looked(_) => {}
+            Boundary::Looked { .. } => {}
             // A server has at most 8 pools.
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => self.recorder.begin_idle(since),

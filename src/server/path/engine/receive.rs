@@ -104,7 +104,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) = (
             oldest.ahead || oldest.kernel_wait > longest,
-            oldest.kernel_wait >= self.running.limits().waits.of(false).target,
+            oldest.kernel_wait >= self.running.limits().of(false).target,
         );
         // Taken before any is recycled.
         let packets: ArrayVec<_, BATCH> =

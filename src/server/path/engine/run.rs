@@ -120,7 +120,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             Cause::Refused => {
                 let Envelope { ref stay, ref source, .. } = packet.envelope;
-                let heavy = self.running.limits.load().waits.heavy.minus(stay.service);
+                let heavy = self.running.limits.load().heavy.minus(stay.service);
                 self.sampling.refuse(heavy, &source.peer, stay);
                 self.sampling.continuations_stand(self.running.shedding.continuations_stand());
                 self.end(packet, Fate::ShedWaited);

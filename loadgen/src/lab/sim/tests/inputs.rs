@@ -26,5 +26,5 @@ pub(super) fn with_patience(mut policy: Policy, patience: Option<Patience>) -> P
 /// Every policy of the server, fitted to `workload` at `load`.
 pub(super) fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
     let fit = Fit::new(workload, workers, load);
-    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
+    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy)).collect()
 }

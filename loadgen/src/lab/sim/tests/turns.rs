@@ -70,7 +70,7 @@ impl Scene {
             world.rest(Nanos::ZERO);
         }
         world.me = ME;
-        let turn = Turn::new(ME, policy.topology(), 0);
+        let turn = Turn::new(ME, &policy.topology, 0);
         Scene { policy, world, turn }
     }
 
@@ -98,7 +98,7 @@ impl Scene {
 fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
-        let policy = Decision::of(ladders, "").make(&tuning(2)).policy();
+        let policy = Decision::of(ladders, "").make(&tuning(2)).policy;
         let mut scene = Scene::new(policy, &[], 0);
         scene.world.put(Place::Queue(3), US(200)).expect("room");
         scene.begin();

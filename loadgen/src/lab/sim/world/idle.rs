@@ -37,7 +37,7 @@ pub(crate) struct Seat {
 
 impl Idle {
     pub(crate) fn new(policy: &Policy, wait: Wait) -> Idle {
-        let topology = policy.topology();
+        let topology = &policy.topology;
         let seat = |worker| {
             let owns = policy.receives_own(topology.pool_of(worker));
             Seat {
@@ -53,7 +53,7 @@ impl Idle {
         };
         Idle {
             roster: Roster::new(policy),
-            seats: (0..topology.workers()).map(seat).collect(),
+            seats: (0..topology.workers).map(seat).collect(),
             asleep_in: vec![0; policy.queues()].into(),
             backs_off: false,
         }
@@ -166,7 +166,7 @@ impl<J> VirtualWorld<J> {
     /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found
     /// nothing that it may take.
     fn watch_sockets(&mut self, spurious: bool) {
-        let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
+        let Some(watcher) = self.idle.roster.watcher.filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
         };
         if self.idle.backs_off {

@@ -108,8 +108,8 @@ pub(super) struct Socket {
 impl<J> VirtualWorld<J> {
     /// A server at rest under `policy`; `queued` bounds the jobs in its queues.
     pub(super) fn new(policy: &Policy, rest: Rest, overheads: &Overheads, queued: usize) -> VirtualWorld<J> {
-        let topology = policy.topology();
-        let workers = topology.workers();
+        let topology = &policy.topology;
+        let workers = topology.workers;
         let queues = Queues::new(policy.queues(), workers, queued);
         let socket = |id| Socket { watched: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
         VirtualWorld {
@@ -176,7 +176,7 @@ impl<J> VirtualWorld<J> {
         if !self.idle.roster.is_candidate(id) {
             self.hand_on();
         }
-        self.idle.seats[id].owns = policy.receives_own(policy.topology().pool_of(id));
+        self.idle.seats[id].owns = policy.receives_own(policy.topology.pool_of(id));
         if !self.idle.seats[id].owns {
             // No worker sleeps on its socket any more: the watcher must see it.
             self.sockets[id].watched = true;
@@ -228,7 +228,7 @@ impl<J> View for VirtualWorld<J> {
     }
 
     fn places(&self) -> usize {
-        self.queues.capacity()
+        self.queues.capacity
     }
 
     #[inline]

@@ -54,7 +54,7 @@ fn decisions(settings: &[(&str, &str)]) -> String {
             |(mix, requests): &(Mix, u64)| mix.iter().map(|(ns, percent)| ns * percent * requests / 100).sum::<u64>();
         let busy = mixes.iter().map(work).sum::<u64>().min(WORKERS * 1_000_000_000);
         changes += usize::from(server.second(mixes, queue, Nanos::new(busy)));
-        let now = server.adaptation.made();
+        let now = &server.adaptation.made;
         let decision = (now.name.name(), now.budget, now.reserved);
         if shown.as_ref() != Some(&decision) {
             let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
@@ -98,7 +98,7 @@ fn virtual_time_decides_as_the_server_does() {
     ];
     let adaptation = adaptation(&config(&[&common[..], &[("overheads", "stock")]].concat()));
     let follows = Follows { adaptation, every: Nanos::from_secs(1) };
-    let setup = Setup::ideal(follows.adaptation.policy());
+    let setup = Setup::ideal(follows.adaptation.made.policy.clone());
     let setup = Setup { follows: Some(follows), ..setup };
     let tally = simulate(&setup, (0..14 * HOUR).flat_map(requests));
     let mut seen = Vec::new();

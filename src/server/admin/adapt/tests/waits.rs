@@ -23,7 +23,7 @@ fn server(pairs: &[(&str, &str)]) -> Adaptation {
 
 fn followed(server: &mut Adaptation, recent: &Recent) -> WaitLimits {
     server.follow(recent);
-    server.limits()
+    server.limits
 }
 
 fn latest_starts(limits: &WaitLimits) -> [Nanos; 2] {
@@ -34,7 +34,7 @@ fn latest_starts(limits: &WaitLimits) -> [Nanos; 2] {
 #[test]
 fn auto_waits_for_half_of_the_patience_until_it_has_measured() {
     let mut server = server(&[]);
-    let start = server.limits();
+    let start = server.limits;
     assert_eq!(max_wait(&start), Some(Nanos::from_millis(500)));
     assert_eq!(max_wait(&followed(&mut server, &Recent::default())), max_wait(&start), "silence");
     let bound = max_wait(&followed(&mut server, &recent())).expect("measured");
@@ -46,7 +46,7 @@ fn auto_waits_for_half_of_the_patience_until_it_has_measured() {
 
 #[test]
 fn a_duration_is_scaled_and_off_is_none() {
-    let scaled = server(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]).limits();
+    let scaled = server(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]).limits;
     assert_eq!(max_wait(&scaled), Some(Nanos::from_secs(2)));
     let off = followed(&mut server(&[("max-wait", "off")]), &recent());
     assert_eq!((max_wait(&off), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
@@ -60,13 +60,13 @@ fn another_setting_counts_at_once() {
     let (second, half) = (Nanos::from_secs(1), Nanos::from_millis(500));
     for (setting, bound) in [(MaxWait::For(second), Some(second)), (MaxWait::Off, None), (MaxWait::Auto, Some(half))] {
         server.set_max_wait(setting);
-        assert_eq!(max_wait(&server.limits()), bound);
+        assert_eq!(max_wait(&server.limits), bound);
     }
-    assert_eq!(latest_starts(&server.limits()), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
+    assert_eq!(latest_starts(&server.limits), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
     let measured = followed(&mut server, &recent());
     assert!(max_wait(&measured).is_some_and(|bound| bound > half));
     server.set_max_wait(MaxWait::Auto);
-    assert_eq!(max_wait(&server.limits()), max_wait(&measured), "nothing has changed");
+    assert_eq!(max_wait(&server.limits), max_wait(&measured), "nothing has changed");
 }
 
 // Is service expected by class where classes are known, and of all of them otherwise?
@@ -75,7 +75,7 @@ fn service_is_expected_of_what_may_be_known() {
     let ms = Nanos::from_millis;
     for (classify, expected) in [("none", [ms(900), ms(900)]), ("header", [ms(999), ms(900)])] {
         let mut server = server(&[("classify", classify)]);
-        assert_eq!(latest_starts(&server.limits()), [ms(1_000); 2], "nothing is expected yet");
+        assert_eq!(latest_starts(&server.limits), [ms(1_000); 2], "nothing is expected yet");
         assert_eq!(latest_starts(&followed(&mut server, &recent())), expected, "{classify}");
     }
 }

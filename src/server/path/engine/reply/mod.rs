@@ -119,7 +119,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     /// Why the reply of a handler that has finished now is late, if it is.
     #[cold]
     fn late(&mut self, envelope: &Envelope) -> Option<Late> {
-        let patience = self.running.limits().waits.of(true).patience;
+        let patience = self.running.limits().of(true).patience;
         if self.now >= envelope.stay.expires_at {
             return Some(Late::Deadline);
         }

@@ -104,7 +104,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// request expired, it is about as long as that request waited. Where a queue was full, nothing
     /// is known but the bound.
     fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
-        let bound = self.running.limits().waits.of(envelope.stay.has_begun()).bound;
+        let bound = self.running.limits().of(envelope.stay.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
             Status::ShedWaited | Status::ShedQueueFull => bound,
