@@ -9,7 +9,7 @@
 # In bursts of 2.2:10ms:20ms, and of 1.5:10ms:10ms and 4:2ms:8ms:
 #
 #     MIXES="bimodal:0.99:10us:1ms tpcc lognormal:10us:3 high-bimodal exponential:10us" LOADS=.5,.7,.85 \
-#         FLAGS="--arrivals bursts:2.2:10ms:20ms --max-wait auto" REQUESTS=200000 benches/auto.sh
+#         FLAGS="--arrivals bursts:2.2:10ms:20ms --max-wait auto" REQUESTS=200000 SEEDS="1 2 3" benches/auto.sh
 set -eu
 
 bin=${BIN:-target/release}

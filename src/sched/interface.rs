@@ -44,13 +44,6 @@ pub enum Outcome {
 /// Why a place must be found for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request was received.
-    Arrived {
-        /// The class of the request; known under `--classify header` only.
-        class: Option<u8>,
-        /// Jobs that wait in the deque of the worker that received it.
-        backlog: usize,
-    },
     /// A continuation of this class moves to this pool.
     Hopped(PoolId, Option<u8>),
     /// A job stepped aside.

@@ -17,7 +17,7 @@ const NOW: Nanos = Nanos::from_millis(10);
 /// What workers see.
 struct Seen {
     /// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
-    /// Worker 5 has two more to do, another one sleeps, and five jobs wait in queues.
+    /// Worker 5 has nine more to do, another one sleeps, and five jobs wait in queues.
     busy: bool,
     /// Jobs in the queues of the first pools.
     jobs: [usize; 3],
@@ -36,7 +36,7 @@ impl View for Seen {
     }
 
     fn backlog(&self, worker: WorkerId) -> usize {
-        if self.busy && worker == 5 { 2 } else { 0 }
+        if self.busy && worker == 5 { 9 } else { 0 }
     }
 
     fn queue_len(&self, pool: PoolId) -> usize {
@@ -57,7 +57,7 @@ impl View for Seen {
 }
 
 /// Of five workers; those with pools have 2, 1 and 2.
-fn policies() -> [Policy; 9] {
+fn policies() -> [Policy; 10] {
     let tuning = tuning(5);
     let pools = Tuning { sizes: Some(vec![2, 1, 2]), ..Tuning::new(5, Nanos::from_micros(50)) };
     [
@@ -70,6 +70,7 @@ fn policies() -> [Policy; 9] {
         tuning.policy("shed"),
         rows::tasks(&Topology::new(&[2, 1, 2]), Nanos::from_micros(50)),
         levels(),
+        rows::ordered(&tuning),
     ]
 }
 
@@ -116,12 +117,13 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
 #[test]
 fn each_policy_has_its_order() {
     use Step::{Own, Queue, Receive, Steal};
-    let [isolated, global, steal, pools, ..] = policies();
+    let [isolated, global, steal, pools, .., in_order] = policies();
     let sockets = [0, 1, 2, 3, 4].map(Receive);
     let others = [1, 2, 3, 4].map(Steal);
     for (policy, worker, groups, orphans_from) in [
         (&isolated, 3, vec![&[Own][..], &[Receive(3)]], 0),
         (&global, 0, vec![&[Queue(0)], &[Own], &sockets], 1),
+        (&in_order, 0, vec![&[Queue(0)], &[Own], &others, &sockets], 1),
         // Worker 3 will be back in a moment.
         (&steal, 0, vec![&[Own], &[Receive(0)], &others, &[Receive(1), Receive(2)]], 0),
         (&pools, 1, vec![&[Own], &[Queue(0)], &sockets, &[Steal(0)]], 3),
@@ -168,7 +170,13 @@ fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {
         let mut filled: HashSet<PoolId> = policy.uninterrupted.map(|_| UNINTERRUPTED).into_iter().collect();
         for pool in 0..policy.topology.pools() {
-            let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
+            let arrived = |worker, class| {
+                let mut local = local(&policy);
+                (local.worker, local.pool) = (worker, pool);
+                policy.place_fresh(&local, class, &FIXED)
+            };
+            let arrivals = [None, Some(0), Some(1), Some(7)].into_iter();
+            let arrivals = arrivals.flat_map(|class| [0, 5].map(|worker| arrived(worker, class)));
             let yields = [0, 1, 5, 20, 100].into_iter().flat_map(|attained_us| {
                 [0, 1, 10, 50].map(|ran_us| {
                     let attained = Nanos::from_micros(attained_us);
@@ -177,8 +185,8 @@ fn a_policy_has_the_queues_that_it_fills() {
             });
             let hops = (0..policy.topology.pools())
                 .flat_map(|pool| [None, Some(1), Some(2)].map(|class| Event::Hopped(pool, class)));
-            for event in arrivals.into_iter().chain(yields).chain(hops) {
-                if let Place::Queue(queue) = policy.place(pool, event) {
+            for place in yields.chain(hops).map(|event| policy.place(pool, event)).chain(arrivals) {
+                if let Place::Queue(queue) = place {
                     filled.insert(queue);
                 }
             }
@@ -192,5 +200,5 @@ fn a_policy_has_the_queues_that_it_fills() {
 #[test]
 #[should_panic(expected = "queue 0 is filled, and no worker looks there")]
 fn what_is_filled_must_be_searched() {
-    let _ = Policy { fresh: policy::Fresh::Queue, ..policies()[0].clone() }.checked();
+    let _ = Policy { fresh: policy::Fresh::QueueUpTo(1), ..policies()[0].clone() }.checked();
 }

@@ -4,6 +4,7 @@
 //! handed to the server.
 
 use crate::program::{json, stdout, trace};
+use forebay::time::Nanos;
 use serde_json::Value;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -124,6 +125,28 @@ fn a_run_is_planned_for_as_it_was_recorded() {
     let recorded = changes.iter().find(|change| change["change"] == "as recorded").expect("a row");
     assert_eq!(number(&recorded["measured"]), 40_000.0);
     assert!(number(&recorded["figure"]) > 1.0, "{recorded}");
+}
+
+// Does a plan name the longest wait in its arrivals? Is it enough as a `--max-wait`, and less not?
+// Method: requests are simulated with the longest wait of theirs, and with 5 % less.
+#[test]
+fn a_plan_names_the_patience_that_holds() {
+    let arrivals = "--workload exponential:10us --arrivals bursts:2:1ms:2ms --policy steal --workers 8";
+    let (text, planned) = plan(&format!("{arrivals} --rate 500000 --slo p99-latency<=5ms"));
+    let us = number(&planned["recommendation"]["patience_us"]);
+    let named = format!("--max-wait {} turns none away.", Nanos::from_micros(us as u64));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(us > 5_000.0 && words.contains(&named), "no {named:?} in:\n{text}");
+    let simulated = |max_wait: &str| {
+        let flags = format!("{arrivals} --load 0.6875 --requests 300000 --max-wait {max_wait} {QUIET}");
+        let result = json(&format!("simulate {flags} --json -"))["results"][0].clone();
+        (number(&result["fates"]["shed_waited"]), result["patience_us"].as_f64())
+    };
+    let (_, patience) = simulated("off");
+    let patience = patience.expect("all are answered");
+    assert_eq!(simulated(&format!("{patience}us")), (0.0, Some(patience)));
+    let (shed, less) = simulated(&format!("{}us", (patience * 0.95) as u64));
+    assert!(shed > 0.0 && less.is_none(), "{shed} shed, {less:?}");
 }
 
 #[test]

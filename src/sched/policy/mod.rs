@@ -15,7 +15,7 @@ pub use limit::{GiveWay, Limit, Then};
 pub use search::{FEW_SOCKETS, Local, SearchPlace, Walk};
 pub use table::{Entry, Made, PolicyName, UnknownPolicy, name_here};
 
-use super::interface::{Event, Place, PoolId, Topology};
+use super::interface::{Event, Place, PoolId, Topology, View};
 use super::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 use std::ops::Range;
@@ -90,8 +90,9 @@ pub enum Fresh {
     Own,
     /// There, while fewer than this wait there; else in the queue.
     OwnUpTo(usize),
-    /// In the queue.
-    Queue,
+    /// In the queue, while fewer than this wait there and the deque of the worker that received it
+    /// is empty. Else in that deque.
+    QueueUpTo(usize),
     /// Class 0 in the deque of the worker that received it; each heavier class one pool further on,
     /// as far as there are pools.
     ByPool,
@@ -157,7 +158,7 @@ impl Policy {
             (_, Back::Priorities) => 0..self.queues(),
             (Fresh::ByLevel { .. }, _) | (_, Back::Levels) => 0..self.level_queues(),
             (Fresh::ByPool, _) | (_, Back::Queue) => 0..pools,
-            (Fresh::Queue | Fresh::OwnUpTo(_), _) => INGRESS..INGRESS + 1,
+            (Fresh::QueueUpTo(_) | Fresh::OwnUpTo(_), _) => INGRESS..INGRESS + 1,
             (Fresh::Own, Back::Own) => 0..0,
         };
         for queue in filled {
@@ -216,7 +217,6 @@ impl Policy {
     /// Where `event`, which happened on a worker of `pool`, puts its job.
     pub fn place(&self, pool: PoolId, event: Event) -> Place {
         match event {
-            Event::Arrived { class, backlog } => self.place_fresh(pool, class, backlog),
             Event::Hopped(target, class) => match self.back {
                 Back::Own => Place::Own,
                 Back::Queue => Place::Queue(target),
@@ -235,16 +235,17 @@ impl Policy {
         }
     }
 
-    /// Where a request of `class` waits that a worker of `pool` has received, with this backlog.
+    /// Where a request of `class` waits that the worker of `local` has received.
     #[inline]
-    pub(crate) fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
+    pub(crate) fn place_fresh(&self, local: &Local, class: Option<u8>, view: &impl View) -> Place {
         match &self.fresh {
             Fresh::Own => Place::Own,
-            Fresh::OwnUpTo(most) if backlog < *most => Place::Own,
-            Fresh::OwnUpTo(_) | Fresh::Queue => Place::Queue(INGRESS),
+            Fresh::OwnUpTo(most) if view.backlog(local.worker) < *most => Place::Own,
+            Fresh::QueueUpTo(most) if view.backlog(local.worker) > 0 || view.queue_len(INGRESS) >= *most => Place::Own,
+            Fresh::OwnUpTo(_) | Fresh::QueueUpTo(_) => Place::Queue(INGRESS),
             Fresh::ByPool => match class {
                 Some(class) if class > 0 => Place::Queue(usize::from(class).min(self.topology.pools() - 1)),
-                _ if pool == INGRESS => Place::Own,
+                _ if local.pool == INGRESS => Place::Own,
                 _ => Place::Queue(INGRESS),
             },
             Fresh::ByLevel { in_order } => match self.ladder(class).map_or(0, Ladder::first) {

@@ -198,7 +198,7 @@ impl Walk<'_> {
             }
             SearchPlace::ReceiveNext => {
                 let is_due = tried == 0 && now.minus(local.looked_at) >= *look_after;
-                (is_due && is_worth_a_look(workers, pool, view)).then(|| {
+                (is_due && is_worth_a_look(workers, local, view)).then(|| {
                     local.looked_at = now;
                     Step::ReceiveNext
                 })
@@ -255,12 +255,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a socket may hold what came before the jobs in the queues that a worker of `pool`
-/// serves. If these are empty, all sockets are looked into anyway. What came through an only socket
-/// is in its order. If the queues are full, what is received is shed, and what stays in its socket
-/// only waits.
-fn is_worth_a_look(workers: usize, pool: PoolId, view: &impl View) -> bool {
-    workers > 1 && (0..=pool).any(|pool| view.queue_len(pool) > 0) && !view.queues_are_half_full()
+/// Whether a socket may hold what came before the jobs in the deque of this worker and the queues
+/// that it serves. If these are empty, all sockets are looked into anyway. What came through an
+/// only socket is in its order. If the queues are full, what is received is shed, and what stays in
+/// its socket only waits.
+fn is_worth_a_look(workers: usize, local: &Local, view: &impl View) -> bool {
+    let waits = || view.backlog(local.worker) > 0 || (0..=local.pool).any(|pool| view.queue_len(pool) > 0);
+    workers > 1 && waits() && !view.queues_are_half_full()
 }
 
 /// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a

@@ -57,7 +57,7 @@ fn of_two_classes() -> Policy {
 #[test]
 fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     let (blind, policy) = (levels(), of_two_classes());
-    let arrived = |policy: &Policy, class| policy.place(0, Event::Arrived { class, backlog: 0 });
+    let arrived = |policy: &Policy, class| policy.place_fresh(&local(policy), class, &FIXED);
     for class in [None, Some(0)] {
         assert_eq!(arrived(&policy, class), Place::Own);
     }

@@ -33,6 +33,20 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
+// In a burst, does a worker keep what it receives, from then on until its deque is empty? Does it
+// receive from the next socket meanwhile? Worker 5 has a deque that holds something.
+#[test]
+fn in_a_burst_each_worker_keeps_what_it_receives() {
+    let policy = rows::ordered(&tuning(7));
+    let place = |worker, queued| {
+        let view = Seen { jobs: [queued, 0, 0], ..FIXED };
+        policy.place_fresh(&Local::new(worker, &policy.topology), None, &view)
+    };
+    assert_eq!([place(4, 63), place(4, 64), place(5, 0)], [Place::Queue(0), Place::Own, Place::Own]);
+    let first = |worker| search(&policy, worker)[0];
+    assert_eq!([first(5), first(4)], [Step::ReceiveNext, Step::Queue(0)]);
+}
+
 // Under `global`, does a worker receive first from the socket that has woken it, and then from all
 // in turn?
 #[test]

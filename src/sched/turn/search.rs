@@ -127,12 +127,10 @@ where
     /// there.
     #[inline]
     pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
-        let backlog = self.world.backlog(self.turn.worker());
-        let pool = self.turn.pool();
-        let place = self.policy.place_fresh(pool, class, backlog);
+        let place = self.policy.place_fresh(&self.turn.search, class, &*self.world);
         match (self.world.put(place, job), place) {
             // The worker's own pool is woken when a job begins.
-            (Ok(()), Place::Queue(target)) if target != pool => self.world.wake_for(self.policy, target),
+            (Ok(()), Place::Queue(target)) if target != self.turn.pool() => self.world.wake_for(self.policy, target),
             (Ok(()), _) => {}
             (Err(job), _) => self.keep_own(job),
         }

@@ -67,8 +67,12 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
         let what = if question.scenario.fleet.is_some() { "the busiest server" } else { "these sizes" };
         format!(" From a load of {bound:.3} on {what} cannot keep up.")
     });
+    let patience = chosen.tally.patience().map_or_else(String::new, |patience| {
+        format!(" None of the run's requests waited for more than {patience}: --max-wait {patience} turns none away.")
+    });
     let holds = format!(
-        "These settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.{bound}",
+        "These settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.\
+         {bound}{patience}",
         chosen.load,
         text::rate(question.planned_rate()),
         text::rate(question.rate),

@@ -23,6 +23,8 @@ pub struct Tally {
     cost_sum: f64,
     cost_squares: f64,
     memory: Memory,
+    /// The longest time for which an answered request has waited, warm-up included.
+    waited: Nanos,
     /// When the last request ended.
     ended_at: Nanos,
     /// What the workers' time went into; none under a reference, which has no workers.
@@ -53,6 +55,7 @@ impl Tally {
     pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
         self.ended[Fate::Answered as usize] += 1;
         self.ended_at = self.ended_at.max(now);
+        self.waited = self.waited.max(latency.minus(cost));
         if !counts {
             return;
         }
@@ -99,6 +102,14 @@ impl Tally {
     /// How all requests ended, warm-up included.
     pub fn fates(&self) -> Fates {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
+    }
+
+    /// The longest wait of any request in whole microseconds: a `--max-wait` under which all are
+    /// answered. `None` where some were not.
+    pub fn patience(&self) -> Option<Nanos> {
+        let fates = self.fates();
+        let patience = Nanos::from_micros(self.waited.get().div_ceil(1_000).max(1));
+        (fates.arrived() == Some(fates.answered)).then_some(patience)
     }
 
     /// When the last request was answered, after the start.

@@ -51,6 +51,7 @@ pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Si
         "fates": FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>(),
         "utilisation": tally.utilisation(),
         "contention": tally.contention(),
+        "patience_us": tally.patience().map(Nanos::as_micros_f64),
         "in_time": scenario.deadline.map(in_time),
         "slowdown": by_class(tally.slowdown()),
         "latency_us": by_class(tally.latency_us()),

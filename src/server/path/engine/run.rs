@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::fate::Fate;
 use crate::handler::Handler;
-use crate::metrics::{About, Counter, Spent};
+use crate::metrics::{About, Counter, Late, Spent};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled};
@@ -252,6 +252,16 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let may_wait = shedding.on_put(stay, class, self.now, queue, room, limits.load());
         self.sampling.continuations_stand(shedding.continuations_stand());
         may_wait
+    }
+
+    /// Why the reply of a handler that has finished now is late, if it is.
+    #[cold]
+    pub(super) fn late(&mut self, envelope: &Envelope) -> Option<Late> {
+        let patience = self.running.limits().of(true).patience;
+        if self.now >= envelope.stay.expires_at {
+            return Some(Late::Deadline);
+        }
+        (envelope.stay.wait(self.now) >= patience).then_some(Late::Patience)
     }
 
     /// The worker has found nothing to do.

@@ -5,7 +5,7 @@ mod unserved;
 
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
+use crate::metrics::{Counter, LONG_WAIT, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
 use crate::server::path::common::{Directions, Streak};
@@ -114,16 +114,6 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             return;
         }
         self.answer(packet, Some((sample, self.now)));
-    }
-
-    /// Why the reply of a handler that has finished now is late, if it is.
-    #[cold]
-    fn late(&mut self, envelope: &Envelope) -> Option<Late> {
-        let patience = self.running.limits().of(true).patience;
-        if self.now >= envelope.stay.expires_at {
-            return Some(Late::Deadline);
-        }
-        (envelope.stay.wait(self.now) >= patience).then_some(Late::Patience)
     }
 
     /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
