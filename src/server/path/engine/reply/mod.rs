@@ -5,7 +5,7 @@ mod unserved;
 
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
-use crate::metrics::{Counter, LONG_WAIT, Recorder, Sample};
+use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
 use crate::server::path::common::{Directions, Streak};
@@ -82,15 +82,13 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             kernel: envelope.kernel_wait(),
             queue,
             service: envelope.stay.service,
-            send: Nanos::ZERO,
-            late: None,
+            ..Sample::default()
         };
-        let waited_long = sample.kernel.plus(queue) >= LONG_WAIT;
-        if waited_long {
+        if sample.kernel.plus(queue) >= LONG_WAIT {
             self.delayed(&packet, envelope);
-        }
-        if waited_long || self.now >= envelope.stay.expires_at {
             sample.late = self.late(envelope);
+        } else if self.now >= envelope.stay.expires_at {
+            sample.late = Some(Late::Deadline);
         }
         if self.recorder.flight.captures() {
             self.capture(envelope, true);
