@@ -4,7 +4,7 @@
 
 use super::native::busy;
 use crate::support::prelude::*;
-use forebay::metrics::Stage;
+use forebay::metrics::{Late, Stage};
 
 const README: &str = include_str!("../../../src/metrics/README.md");
 
@@ -23,6 +23,7 @@ fn stands_for(word: &str, name: &str) -> bool {
         "CLASS" => ["all", "short", "long"].contains(&name),
         "FATE" => Fate::NAMES.contains(&name),
         "REASON" => Malformed::NAMES.contains(&name),
+        "LATE" => Late::NAMES.contains(&name),
         "OWN" => Named::REASON_NAMES.contains(&name),
         "WINDOW" => ["10s", "60s"].contains(&name),
         "FIELD" => ["since_start", "windows", "utilisation", "time_scale"].contains(&name),
