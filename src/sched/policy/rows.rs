@@ -212,7 +212,7 @@ impl Decision {
     }
 }
 
-/// As `global` while fewer than [`IN_ORDER_UP_TO`] wait. In a burst there is no time to pass each
+/// As `global` while fewer than `IN_ORDER_UP_TO` wait. In a burst there is no time to pass each
 /// request on. So each worker keeps what it receives until its deque is empty, and receives from
 /// all sockets in turn. That is nearly the order of arrival.
 pub fn ordered(tuning: &Tuning) -> Policy {
