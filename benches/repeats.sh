@@ -8,7 +8,9 @@ set -eu
 
 number=${NUMBER:-10000000019}
 copies=${COPIES:-10}
+# shellcheck disable=SC2034 # for server.sh
 program=examples/coap
+# shellcheck source=benches/server.sh
 . "${0%/*}/server.sh"
 
 # Sends requests with $1 copies each, three at once, and waits for their answers.

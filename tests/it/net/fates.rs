@@ -61,3 +61,24 @@ fn a_late_answer_is_wasted_work() {
     let wasted = body["wasted_us"].as_f64().expect("a number");
     assert!(wasted >= 600_000.0 && wasted < body["busy_us"].as_f64().expect("a number"), "{wasted}");
 }
+
+/// Answers after 1.1 s, without a worker.
+struct Sleeps;
+
+impl Handler for Sleeps {
+    type Ticket = ();
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        sleep(Nanos::from_millis(1_100)).await;
+        reply.put(request.bytes()).expect("as long");
+    }
+}
+
+// Is an answer late that comes when clients have stopped to wait?
+#[test]
+fn an_answer_after_the_patience_is_late() {
+    let server = Running::start(&[sized("auto", 1), vec![("max-wait", "auto")]].concat(), Sleeps);
+    assert_eq!(ask(&server, "late"), "late");
+    server.quiescent(1);
+    assert_eq!(latency(server.admin)["answered_late"], serde_json::json!({"deadline": 0, "patience": 1}));
+}
