@@ -20,6 +20,10 @@
 //! nothing ([`rest`]). So the times of a request are those of cores that are never late. How far
 //! the threads are behind their cores is told beside them ([`pay_on_time`]).
 //!
+//! A host that stands still for longer than [`PAUSE`] stops the cores too ([`paused`]). The threads
+//! receive at once what came in that time. Cores that caught up would idle between these requests,
+//! and would let those wait that have begun.
+//!
 //! The bench server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs`
 //! wraps the engine and the link of a worker, and charges their steps; `handler/builtin/burn.rs`
 //! sleeps the work. Which cores a worker has is a type, so that real ones execute nothing of it
@@ -47,6 +51,8 @@ thread_local! {
     static RECEIVED_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
     static SPINNING: Cell<Spinning> = const { Cell::new(Spinning::new(Wait::Park, 1)) };
+    /// For how long the host has stopped the core.
+    static PAUSED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Whether the core has searched everywhere, and looks on.
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -54,6 +60,9 @@ thread_local! {
 /// Typical worst-case wake-up latency of a thread. Before an exact time a thread spins for this
 /// long. A charge no longer than this is slept together with the next one.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
+
+/// How late a thread may be for its core without stopping it: a quarter of what clients wait.
+const PAUSE: Nanos = Nanos::from_millis(250);
 
 /// Makes this thread's core pay `prices` for its steps, on its own time scale, and spin like
 /// `spinning`.
@@ -93,16 +102,26 @@ pub fn look_on(looks_on: bool) {
 /// started.
 ///
 /// The core starts the job once it is free, and not before it last found nothing. The thread may
-/// notice the job later. That time is the host's, not the core's.
+/// notice the job later. That time is the host's, not the core's, up to [`PAUSE`].
 pub fn start(ready_at: Nanos) -> Nanos {
     let free_at = BUSY_UNTIL.get();
     RECEIVED_UNTIL.set(Nanos::ZERO);
     let (rests_since, looked_at) = RESTS.take().unwrap_or((free_at, free_at));
-    let begins = ready_at.max(free_at).max(looked_at);
+    let mut begins = ready_at.max(free_at).max(looked_at);
+    let late = clock::now().minus(begins);
+    if late > PAUSE {
+        PAUSED.set(PAUSED.get().plus(late));
+        begins = begins.plus(late);
+    }
     // A wake-up keeps the core from its work, and is no work.
     let wake = if begins > rests_since { wake_after(rests_since, begins) } else { Nanos::ZERO };
     BUSY_UNTIL.set(begins.plus(wake));
     pay_all()
+}
+
+/// For how long the host has stopped this thread's core.
+pub fn paused() -> Nanos {
+    PAUSED.get()
 }
 
 /// Notes that this thread's core has received what arrived up to `latest`. The core's own time may
@@ -270,6 +289,17 @@ mod tests {
             assert_eq!(now(), ready_at.plus(US(500)), "of a batch the core knows the last datagram");
             assert_eq!(start(ready_at), ready_at.plus(US(30)), "and starts the first one before that");
         }
+    }
+
+    #[test]
+    fn a_long_pause_of_the_host_stops_the_core() {
+        let begun = start(clock::now());
+        std::thread::sleep(PAUSE.into());
+        std::thread::sleep(US(1_000).into());
+        let resumed = start(begun);
+        assert!(resumed >= begun.plus(PAUSE));
+        assert_eq!(paused(), resumed.minus(begun));
+        assert_eq!(start(begun), resumed, "it stops once");
     }
 
     // Is a charge paid before the next job, before what others see, and before a reply?

@@ -86,7 +86,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
             Boundary::Rest { looked_at } => {
                 self.record();
                 emulation::rest(looked_at);
-                self.behind = Nanos::ZERO;
+                self.behind = emulation::paused();
             }
             _ => {}
         }
@@ -104,6 +104,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
     /// and `paid` since. A pause counts once, however many replies leave before the thread has
     /// caught up.
     fn overslept(&mut self, paid: Nanos, behind: Nanos) {
+        let behind = behind.plus(emulation::paused());
         let grown = behind.minus(std::mem::replace(&mut self.behind, behind));
         self.engine.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), grown);
     }
@@ -229,9 +230,9 @@ impl Link for CoreLink {
         emulation::now()
     }
 
-    /// An emulated core catches up with what its thread has missed.
+    /// An emulated core catches up with what its thread has missed, but for pauses.
     fn had_cpu(now: Nanos) -> Nanos {
-        now
+        now.minus(emulation::paused())
     }
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
