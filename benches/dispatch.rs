@@ -52,16 +52,16 @@ use net::{AddressFilter, Credit, HostAddresses, Io, KernelLink, Socket, SourcePr
 use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
-use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use sched::bounds::SET_ASIDE_OF_SHARD;
 use sched::overload::{Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
 use server::path::common::{Common, Transport};
 use server::path::engine::Engine;
-use server::path::flows::Flows;
 use server::path::job::{Job, WaitSlots};
 use server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use server::path::repeats::Repeats;
 use server::path::samples::Samples;
+use server::path::shards::Shards;
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -133,7 +133,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
         repeats: Repeats::new(640),
-        flows: Flows::new(1, 640, [SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW]),
+        shards: Shards::new(PACKETS, [64, SET_ASIDE_OF_SHARD]),
         outside: &outside,
         runtime_id,
         classified: false,

@@ -118,8 +118,8 @@ impl<T> Admitted<T> {
     /// different flows, are served independently of one another.
     ///
     /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its
-    /// deadline and `--max-wait` count meanwhile. There is room for 8 requests of one flow, and for
-    /// 32 of all flows for each worker; what has no room ends as `shed_queue_full`.
+    /// deadline and `--max-wait` count meanwhile. There is room for 64 requests of one flow,
+    /// and for 288 of all flows for each worker; what has no room ends as `shed_queue_full`.
     ///
     /// ```
     /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};

@@ -27,13 +27,15 @@ pub const ROOM: usize = 1_024;
 /// hold.
 pub const SPAWNED_PER_WORKER: usize = 64;
 
-/// Requests that are set aside because their flow is busy, for each worker: what packets are left
-/// once every other holder has its own.
-pub const SET_ASIDE_PER_WORKER: usize = 32;
+/// Requests that are set aside because their shard is busy, for each worker with so much room.
+/// They have packets of their own, so that others can be received.
+pub const fn set_aside_per_worker(room: usize) -> usize {
+    room / 4 + 32
+}
 
-/// Requests of one flow that are set aside, at most. Clients have a few requests under way; a flow
-/// that has more takes no more than a quarter of a shard from the others.
-pub const SET_ASIDE_OF_FLOW: usize = 8;
+/// Requests of one shard that are set aside, at most: the first packets of a few connections. A
+/// shard that has more takes no more than a quarter of one worker's from the others.
+pub const SET_ASIDE_OF_SHARD: usize = 64;
 
 /// Requests that wait for an event outside of the workers, for each worker: a quarter of what the
 /// queues hold. They have packets of their own, so that others can be received.
@@ -46,7 +48,7 @@ pub const WORKERS_PER_SHARD: usize = 16;
 /// Packets for each worker with so much room: what it and the queues may hold. So however long the
 /// queues are, fresh requests can be received.
 pub const fn packets_per_worker(room: usize) -> usize {
-    room + 384
+    room + set_aside_per_worker(room) + 352
 }
 
 /// Sockets that one look at the watch set sees, at most; the next look sees the others.

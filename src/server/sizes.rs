@@ -2,16 +2,16 @@
 //! descriptors.
 
 use super::error::ServeError;
-use super::path::flows::Flows;
 use super::path::packet::Slot;
 use super::path::repeats::Repeats;
+use super::path::shards::Shards;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
 use crate::metrics::{CLASS_BYTES, Track, Unfinished};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
-use crate::sched::bounds::{SET_ASIDE_PER_WORKER, WAITING_PER_WORKER, packets_per_worker};
+use crate::sched::bounds::{WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
 use crate::server::path::packet::{Packet, PacketBody};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{fmt, fs};
@@ -35,10 +35,10 @@ const STOPPING: usize = BATCH;
 
 // A job in a queue holds one packet: its own, or for a child the packet of the request that waits
 // for it.
-const _: () = assert!(WORKER + SET_ASIDE_PER_WORKER + STOPPING <= packets_per_worker(0));
+const _: () = assert!(WORKER + set_aside_per_worker(0) + STOPPING <= packets_per_worker(0));
 // Requests that wait have no packets of their own. However many do, a worker has a whole batch to
 // receive, and one to answer; with half-full queues it has all that it can hold.
-const _: () = assert!(WAITING_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= packets_per_worker(0));
+const _: () = assert!(WAITING_PER_WORKER + set_aside_per_worker(0) + STOPPING + 2 * BATCH <= packets_per_worker(0));
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 
 /// Packets of the whole server.
@@ -58,7 +58,7 @@ pub(super) fn slots(config: &Config) -> usize {
 pub struct Memory {
     workers: usize,
     /// Bytes made at start for each worker: packets, places for half-done requests, its share of
-    /// the flows and repeats, and memory to receive and send.
+    /// the repeats, and memory to receive and send.
     pub worker_bytes: usize,
     /// Bytes allocated for each worker when the first request of a class is answered. A class that
     /// never occurs takes none, and one of which every request is answered a seventh less.
@@ -84,15 +84,15 @@ impl Memory {
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let packets = packets_per_worker(room);
-        let flows = Flows::<Packet<'_, Asked>>::shard_bytes(packets, SET_ASIDE_PER_WORKER);
+        let place = Shards::<Packet<'_, Asked>>::PLACE_BYTES;
         // What a worker receives and sends with at each further address, as measured.
         let address = match io {
             Io::Batches => 200 << 10,
             Io::Gro => 256 << 10,
         };
         let further = (config.listen.len() - 1) * address;
-        let objects = packets * packet + (packets + 1) * slot;
-        let worker_bytes = objects + flows + Repeats::bytes(packets) + further + Track::bytes(workers) + THREAD;
+        let objects = packets * (packet + place) + (packets + 1) * slot;
+        let worker_bytes = objects + Repeats::bytes(packets) + further + Track::bytes(workers) + THREAD;
         Memory { workers, worker_bytes, class_bytes: CLASS_BYTES }
     }
 

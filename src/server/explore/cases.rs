@@ -9,7 +9,7 @@ use super::scenario::{Event, Scenario};
 use super::server::explore;
 use crate::fate::{Expired, Fate};
 use crate::lab::sim::Rest;
-use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::sched::bounds::{BATCH, SET_ASIDE_OF_SHARD, set_aside_per_worker};
 use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::{Policy, Tuning, Wait};
 use crate::time::Nanos;
@@ -43,7 +43,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
         wake: US(3),
         step: Nanos::new(100),
         packets: BATCH + 2 * 200,
-        set_aside: [2 * SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW],
+        set_aside: [2 * set_aside_per_worker(0), SET_ASIDE_OF_SHARD],
         waits: WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE },
         ..Scenario::plain(policy, 200, events)
     };

@@ -20,11 +20,11 @@ use crate::sched::overload::sources::Rules;
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::{Common, Transport};
 use crate::server::path::engine::Engine;
-use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
+use crate::server::path::shards::Shards;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use arc_swap::ArcSwap;
@@ -100,7 +100,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(count, count),
         repeats: Repeats::new(640),
-        flows: Flows::new(1, 640, scenario.set_aside),
+        shards: Shards::new(scenario.packets, scenario.set_aside).unhashed(),
         outside: &outside,
         runtime_id,
         classified: scenario.classified,
@@ -153,8 +153,8 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     if odd != counted {
         return Err(format!("{odd:?} stamps could not be true, counted {counted:?}"));
     }
-    if common.flows.busy() > 0 {
-        return Err(format!("{} flows are busy after the end", common.flows.busy()));
+    if common.shards.busy() > 0 {
+        return Err(format!("{} shards are busy after the end", common.shards.busy()));
     }
     let (received, ends) = metrics.ends();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);

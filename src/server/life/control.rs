@@ -198,7 +198,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let queues = self.shared.queue_lengths().into_iter().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
-        queue_depths.push(("flows".to_owned(), self.common.flows.set_aside()));
+        queue_depths.push(("flows".to_owned(), self.common.shards.set_aside()));
         queue_depths.push(("waits".to_owned(), self.common.wait_slots.waiting()));
         Gauges {
             description: Description {

@@ -15,7 +15,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
-use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER, WAITING_PER_WORKER, packets_per_worker};
+use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, set_aside_per_worker};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::adapt::adaptation;
@@ -25,10 +25,10 @@ use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
 use crate::server::error::ServeError;
 use crate::server::path::common::Common;
-use crate::server::path::flows::Flows;
 use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::path::repeats::Repeats;
+use crate::server::path::shards::Shards;
 use crate::server::shown::OwnMetrics;
 use crate::server::sizes;
 use crate::time::{Nanos, clock};
@@ -200,7 +200,7 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         slots,
         wait_slots: WaitSlots::new(sizes::slots(config), workers * WAITING_PER_WORKER),
         repeats: Repeats::new(sizes::packets(config)),
-        flows: Flows::new(workers, packets_per_worker(config.room), [SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW]),
+        shards: Shards::new(sizes::packets(config), [workers * set_aside_per_worker(config.room), SET_ASIDE_OF_SHARD]),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,

@@ -1,10 +1,10 @@
 //! What the engines of all workers share, and whether datagrams come and go.
 
-use super::flows::Flows;
 use super::job::{Job, WaitSlots};
 use super::packet::{Make, Packet, PacketBody, Serving, Slot};
 use super::repeats::Repeats;
 use super::samples::Samples;
+use super::shards::Shards;
 #[cfg(any(test, feature = "admin"))]
 use crate::fate::{ReceiveError, Unsent};
 use crate::handler::Handler;
@@ -34,8 +34,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, H, M>>,
     /// The identities of the requests in the server.
     pub(crate) repeats: Repeats,
-    /// Requests whose flow is busy.
-    pub(crate) flows: Flows<Packet<'s, H::Ticket>>,
+    /// The shards, and the requests whose shard is busy.
+    pub(crate) shards: Shards<Packet<'s, H::Ticket>>,
     /// Requests that were woken, and work that was spawned, by other threads than workers.
     pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.

@@ -3,8 +3,8 @@
 
 pub(crate) mod common;
 pub(crate) mod engine;
-pub(crate) mod flows;
 pub(crate) mod job;
 pub(crate) mod packet;
 pub(crate) mod repeats;
 pub(crate) mod samples;
+pub(crate) mod shards;

@@ -40,11 +40,11 @@ pub(crate) struct PacketBody<T> {
     pub extents: Extents,
     /// Why there is no answer to send, though the handler wrote one.
     pub excess: Option<Excess>,
-    /// The key of the flow that the request has entered, and not left.
-    pub flow: Option<u64>,
+    /// The shard that the request has entered, and not left.
+    pub shard: Option<u32>,
     /// The place of its identity in the table of repeats.
     pub identity: Option<u32>,
-    /// How long its flow was busy, and the request that the flow was busy with.
+    /// How long its shard was busy, and the request that the shard was busy with.
     pub set_aside: (Nanos, u64),
 }
 
@@ -67,7 +67,7 @@ impl<T: Copy + Default> PacketBody<T> {
 
     /// Makes it the packet of a datagram, of which no more is known.
     pub(crate) fn begin(&mut self, envelope: Envelope) {
-        debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");
+        debug_assert_eq!(self.shard, None, "a request leaves its shard at its end");
         self.envelope = Envelope { packet: self.envelope.packet, ..envelope };
         self.set_aside = (Nanos::ZERO, 0);
     }

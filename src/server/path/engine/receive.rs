@@ -9,10 +9,10 @@ use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
 use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
-use crate::server::path::flows::Entered;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Envelope, Make, Packet, Source};
 use crate::server::path::repeats::Known;
+use crate::server::path::shards::Entered;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
@@ -312,7 +312,8 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         Some(packet)
     }
 
-    /// Brings a request to the flow of `key`; returns the request if it is to be served now.
+    /// Brings a request to the shard of the flow of `key`; returns the request if it is to be
+    /// served now.
     // Apart from the way of requests that have no flow.
     #[cold]
     fn enter_flow(&mut self, mut packet: Packet<'s, H::Ticket>, key: u64) -> Option<Packet<'s, H::Ticket>> {
@@ -320,17 +321,18 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if self.worker == self.workers {
             return Some(packet);
         }
-        packet.flow = Some(key);
+        let shard = self.common.shards.of(key);
+        packet.shard = Some(shard);
         let (number, unfinished) = (packet.envelope.packet, &self.common.serving.unfinished);
         unfinished.waits(number, Some(Wait::Flow));
-        match self.common.flows.enter(key, packet) {
+        match self.common.shards.enter(shard, number, packet) {
             Entered::Served(packet) => {
                 unfinished.waits(number, None);
                 Some(packet)
             }
             Entered::SetAside => None,
             Entered::Full(mut packet) => {
-                packet.flow = None;
+                packet.shard = None;
                 self.end(packet, Fate::ShedQueueFull);
                 None
             }

@@ -22,7 +22,7 @@ pub(super) struct Running<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     /// The slot for requests that end at their first poll.
     slot: Option<Pooled<'e, Slot<M::Future>>>,
     local_queue: LocalQueue,
-    /// Requests that may begin, as the last one of their flow has ended; for the loop to put into
+    /// Requests that may begin, as the last one of their shard has ended; for the loop to put into
     /// queues.
     let_out: Vec<Packet<'s, H::Ticket>>,
     /// What this worker knows of the queues that it takes from.
@@ -270,7 +270,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.sampling.continuations_stand(false);
     }
 
-    /// The request in `packet` has ended: if others of its flow are set aside, the next one is
+    /// The request in `packet` has ended: if others of its shard are set aside, the next one is
     /// ready.
     #[inline]
     pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
@@ -278,16 +278,15 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if let Some(place) = packet.identity.take() {
             self.common.repeats.leave(place);
         }
-        if let Some(key) = packet.flow {
-            packet.flow = None;
-            self.let_next_out(key, packet.envelope.id);
+        if let Some(shard) = packet.shard.take() {
+            self.let_next_out(shard, packet.envelope.id);
         }
     }
 
     // Apart from the way of requests that have no flow.
     #[cold]
-    fn let_next_out(&mut self, key: u64, id: u64) {
-        if let Some(mut next) = self.common.flows.leave(key) {
+    fn let_next_out(&mut self, shard: u32, id: u64) {
+        if let Some(mut next) = self.common.shards.leave(shard) {
             next.envelope.stay.ready_at = self.now;
             next.set_aside = (self.now.minus(next.envelope.received_at), id);
             self.common.serving.unfinished.waits(next.envelope.packet, None);

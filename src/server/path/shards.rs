@@ -1,0 +1,223 @@
+//! Shards: of the requests of one shard, one is served at a time, in the order of their admission.
+//!
+//! The first request of a shard goes on as any other does. Those that come while the shard is busy
+//! are set aside here, outside of all queues, and keep no worker. Each end of a request lets the
+//! next one out.
+//!
+//! A flow is a key that the handler makes. A hash with a secret key gives each flow its shard, so
+//! no client can choose flows that share one. Flows share a shard by chance only. While requests of
+//! B flows run, B in [`SHARDS`] of the others wait for one of these.
+//!
+//! A mutex guards each shard, because a look at whether it is busy and at what waits has to be one
+//! step. It takes some tens of nanoseconds, and requests without a flow never come here. What waits
+//! is a linked list through the places of the packets. So each step takes the same time however
+//! long the list is, and allocates nothing.
+
+use crate::runtime::continuation::lock;
+use crossbeam_utils::CachePadded;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Shards of a server. With four heavy requests in it, one of 4,096 others meets one: too few to
+/// move p99.95.
+pub(crate) const SHARDS: usize = 1 << 14;
+
+/// The shards of one server; `J` is what is set aside.
+pub(crate) struct Shards<J> {
+    /// Spreads keys over shards; without one, a key is the number of its shard.
+    hasher: Option<RandomState>,
+    shards: Box<[Mutex<Shard>]>,
+    /// What is set aside, each in the place of its packet's number, and the number of the packet
+    /// that is next in its shard. The shard's mutex guards both.
+    places: Box<[(Mutex<Option<J>>, AtomicU32)]>,
+    /// Requests set aside in all shards.
+    // Ordering: relaxed throughout, a number for comparisons.
+    set_aside: CachePadded<AtomicUsize>,
+    room: usize,
+    room_of_shard: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Shard {
+    busy: bool,
+    /// How many requests are set aside, and the numbers of the packets of the first and the last.
+    waiting: u16,
+    ends: [u32; 2],
+}
+
+/// What became of a request that came to its shard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entered<J> {
+    /// The shard has no other request: this one is served.
+    Served(J),
+    /// The request is set aside until its predecessor ends.
+    SetAside,
+    /// There is no room to set the request aside; it is not in the shard.
+    Full(J),
+}
+
+impl<J> Shards<J> {
+    /// Idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set `room`
+    /// requests aside, each one for `room_of_shard`.
+    pub(crate) fn new(packets: usize, [room, room_of_shard]: [usize; 2]) -> Shards<J> {
+        Shards {
+            hasher: Some(RandomState::new()),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            places: (0..packets).map(|_| (Mutex::new(None), AtomicU32::new(0))).collect(),
+            set_aside: CachePadded::default(),
+            room,
+            room_of_shard,
+        }
+    }
+
+    /// The same, where a key is the number of its shard.
+    #[cfg(test)]
+    pub(crate) fn unhashed(self) -> Shards<J> {
+        Shards { hasher: None, ..self }
+    }
+
+    /// Bytes of each packet's place among what is set aside.
+    pub(crate) const PLACE_BYTES: usize = size_of::<(Mutex<Option<J>>, AtomicU32)>();
+
+    /// The shard of the flow of this key.
+    pub(crate) fn of(&self, key: u64) -> u32 {
+        let hash = self.hasher.as_ref().map_or(key, |hasher| hasher.hash_one(key));
+        (hash % SHARDS as u64) as u32
+    }
+
+    /// Brings `job`, which lives in the packet of this number, to its shard.
+    pub(crate) fn enter(&self, shard: u32, number: usize, job: J) -> Entered<J> {
+        let mut shard = self.shard(shard);
+        if !shard.busy {
+            shard.busy = true;
+            return Entered::Served(job);
+        }
+        let has_room = usize::from(shard.waiting) < self.room_of_shard;
+        if !has_room || self.set_aside.fetch_add(1, Ordering::Relaxed) >= self.room {
+            self.set_aside.fetch_sub(usize::from(has_room), Ordering::Relaxed);
+            return Entered::Full(job);
+        }
+        *lock(&self.places[number].0) = Some(job);
+        let [_, last] = shard.ends;
+        let place = number as u32;
+        match shard.waiting {
+            0 => shard.ends = [place; 2],
+            _ => {
+                self.places[last as usize].1.store(place, Ordering::Relaxed);
+                shard.ends[1] = place;
+            }
+        }
+        shard.waiting += 1;
+        Entered::SetAside
+    }
+
+    /// Ends the request that the shard is busy with; returns the next one, which is to be served
+    /// now.
+    ///
+    /// # Panics
+    /// If the shard is not busy.
+    pub(crate) fn leave(&self, shard: u32) -> Option<J> {
+        let mut shard = self.shard(shard);
+        assert!(shard.busy, "a request leaves the shard that it has entered, once");
+        shard.busy = shard.waiting > 0;
+        shard.waiting = shard.waiting.checked_sub(1)?;
+        self.set_aside.fetch_sub(1, Ordering::Relaxed);
+        let (job, next) = &self.places[shard.ends[0] as usize];
+        shard.ends[0] = next.load(Ordering::Relaxed);
+        lock(job).take()
+    }
+
+    /// Requests that are set aside.
+    pub(crate) fn set_aside(&self) -> usize {
+        self.set_aside.load(Ordering::Relaxed)
+    }
+
+    /// Shards that are busy.
+    #[cfg(test)]
+    pub(crate) fn busy(&self) -> usize {
+        self.shards.iter().filter(|shard| lock(shard).busy).count()
+    }
+
+    fn shard(&self, shard: u32) -> MutexGuard<'_, Shard> {
+        // No code of a handler runs under the lock.
+        lock(&self.shards[shard as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// For each of two shards, the number of the request that is served, and those set aside.
+    type Model = [VecDeque<usize>; 2];
+
+    // Is one request of each shard served at a time, in the order of their arrival? Is one turned
+    // away only where there is no room? Method: every sequence of arrivals and ends, to a depth,
+    // beside a model.
+    #[test]
+    fn one_at_a_time_in_order() {
+        const DEPTH: u32 = 8;
+        let shards = Shards::new(DEPTH as usize, [3, 2]).unhashed();
+        for sequence in 0..4_u32.pow(DEPTH) {
+            let mut model = Model::default();
+            for number in 0..DEPTH {
+                let act = sequence >> (2 * number) & 3;
+                let (key, comes, number) = ((act & 1) as usize, act < 2, number as usize);
+                let aside: usize = model.iter().map(|shard| shard.len().saturating_sub(1)).sum();
+                let shard = &mut model[key];
+                if comes {
+                    let entered = shards.enter(key as u32, number, number);
+                    match shard.len() {
+                        0 => assert_eq!(entered, Entered::Served(number)),
+                        1 | 2 if aside < 3 => assert_eq!(entered, Entered::SetAside),
+                        _ => {
+                            assert_eq!(entered, Entered::Full(number));
+                            continue;
+                        }
+                    }
+                    shard.push_back(number);
+                } else if shard.pop_front().is_some() {
+                    assert_eq!(shards.leave(key as u32), shard.front().copied(), "{sequence:#x}");
+                }
+            }
+            assert_eq!(shards.set_aside(), model.iter().map(|shard| shard.len().saturating_sub(1)).sum::<usize>());
+            for (key, shard) in model.iter().enumerate() {
+                shard.iter().for_each(|_| _ = shards.leave(key as u32));
+            }
+        }
+        assert_eq!((shards.busy(), shards.set_aside()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "once")]
+    fn a_request_that_leaves_twice_is_found_out() {
+        let shards = Shards::new(2, [1, 1]);
+        assert_eq!(shards.enter(7, 0, ()), Entered::Served(()));
+        assert_eq!(shards.leave(7), None);
+        shards.leave(7);
+    }
+
+    // Does one shard leave room for others, and is there no more room than for what was promised?
+    #[test]
+    fn a_shard_takes_its_own_room() {
+        let shards = Shards::new(500, [32, 8]);
+        let fits = |shard, number| !matches!(shards.enter(shard, number, number), Entered::Full(_));
+        let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
+        assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
+        assert_eq!(shards.set_aside(), 32);
+    }
+
+    // Do flows spread, each always to the same shard?
+    #[test]
+    fn keys_are_spread_by_a_hash() {
+        let shards = Shards::<()>::new(0, [0, 0]);
+        let mut met = vec![0; SHARDS];
+        (0..SHARDS as u64).for_each(|key| met[shards.of(key) as usize] += 1);
+        assert_eq!(shards.of(7), shards.of(7));
+        assert!(*met.iter().max().expect("there are shards") < 16, "of a shard for each key, none gets many");
+        let other = Shards::<()>::new(0, [0, 0]);
+        assert!((0..8).any(|key| shards.of(key) != other.of(key)), "the hash has a key of its own");
+    }
+}
