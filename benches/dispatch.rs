@@ -61,7 +61,7 @@ use server::path::job::{Job, WaitSlots};
 use server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use server::path::repeats::Repeats;
 use server::path::samples::Samples;
-use server::path::shards::Shards;
+use server::path::shards::{STATELESS, Shards};
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -133,7 +133,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
         repeats: Repeats::new(640),
-        shards: Shards::new(PACKETS, [64, SET_ASIDE_OF_SHARD]),
+        shards: Shards::new(STATELESS, PACKETS, [64, SET_ASIDE_OF_SHARD]),
         outside: &outside,
         runtime_id,
         classified: false,

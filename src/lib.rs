@@ -89,5 +89,6 @@ mod lab;
 pub use clap;
 #[cfg(feature = "cli")]
 pub use cli::main;
-pub use handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, handler_fn, hop};
+pub use handler::{Admitted, Arrival, Event, Handler, Out, Rejected, Reply, Request, Service};
+pub use handler::{checkpoint, fork, handler_fn, hop};
 pub use server::{Builder, Server};

@@ -45,6 +45,7 @@ mod leaf;
 mod once;
 mod reply;
 mod request;
+mod service;
 
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
@@ -52,7 +53,9 @@ pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub(crate) use reply::Extents;
 pub use reply::{Overflow, Reply, TooManyDatagrams};
+pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
+pub use service::{Event, Out, Service};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

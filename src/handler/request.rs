@@ -82,7 +82,7 @@ impl<'a> Arrival<'a> {
 pub struct Admitted<T = ()> {
     pub(crate) ticket: T,
     pub(crate) class: u8,
-    pub(crate) flow: Option<u64>,
+    pub(crate) shard: Option<Shard>,
     pub(crate) identity: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) cost: Option<Nanos>,
@@ -96,7 +96,7 @@ impl<T> Admitted<T> {
         Admitted {
             ticket,
             class: 0,
-            flow: None,
+            shard: None,
             identity: None,
             deadline: None,
             cost: None,
@@ -141,7 +141,14 @@ impl<T> Admitted<T> {
     /// }
     /// ```
     pub fn flow(self, key: u64) -> Admitted<T> {
-        Admitted { flow: Some(key), ..self }
+        Admitted { shard: Some(Shard::Of(key)), ..self }
+    }
+
+    /// The shard of a [`Service`](super::Service) that the request belongs to, modulo the number of
+    /// shards: for a protocol whose keys carry it, as the connection IDs of QUIC can. Clients choose
+    /// it then. Where they must not, name the [flow](Admitted::flow).
+    pub fn shard(self, number: u32) -> Admitted<T> {
+        Admitted { shard: Some(Shard::Number(number)), ..self }
     }
 
     /// The identity of the request. While one request is in the server, others with its identity
@@ -179,6 +186,15 @@ impl<T> Admitted<T> {
     pub fn validated(self, validated: bool) -> Admitted<T> {
         Admitted { validated, ..self }
     }
+}
+
+/// How a request names its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shard {
+    /// By the key of its flow.
+    Of(u64),
+    /// By its number, modulo the number of shards.
+    Number(u32),
 }
 
 /// Why a datagram is not served.

@@ -7,7 +7,7 @@ use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Make, Packet};
 use crate::config::{Burn, Config};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::net::{KernelLink, Link, Socket};
 use crate::sched::{WorkerId, turn};
 
@@ -20,7 +20,7 @@ pub(super) trait Cores: Link<Socket = Socket> + Sized {
     fn on(link: KernelLink) -> Self;
 
     /// What drives `engine`, on its worker's own thread.
-    fn begin<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         _: (&Config, &Found),
         engine: Engine<'s, 'e, '_, H, M, Self>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
@@ -39,7 +39,7 @@ impl Cores for KernelLink {
 
 /// The engine of `worker`. The number after the last worker's is that of the thread that stops the
 /// server.
-pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     config: &Config,
     board: &'e Board,
     common: &'c Common<'s, 'e, H, M>,

@@ -12,7 +12,7 @@ use super::serve::Server;
 use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
 use crate::fate::Unsent;
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{Spent, receiver};
 use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
 use crate::runtime::notice;
@@ -26,7 +26,7 @@ use std::{io, mem};
 ///
 /// # Errors
 /// Those of [`Server::run`].
-pub fn run_emulated<H: Handler>(server: Server, handler: &H) -> Result<Report, ServeError> {
+pub fn run_emulated<H: Service>(server: Server, handler: &H) -> Result<Report, ServeError> {
     server.run_as::<CoreLink, H>(handler)
 }
 
@@ -38,7 +38,7 @@ impl Cores for CoreLink {
         CoreLink { link, datagrams: ArrayVec::new(), sent: None }
     }
 
-    fn begin<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         (config, notices): (&Config, &Found),
         engine: Engine<'s, 'e, '_, H, M, CoreLink>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
@@ -55,7 +55,7 @@ impl Cores for CoreLink {
 }
 
 /// The engine of a worker on an emulated core.
-struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+struct Core<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     engine: Engine<'s, 'e, 'c, H, M, CoreLink>,
     /// What the core has slept for jobs since the last reply or end that was on time or late.
     slept: Nanos,
@@ -68,7 +68,7 @@ struct Core<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     behind: Nanos,
 }
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
     /// Charges what the core did to come to `boundary`.
     fn charge(&mut self, boundary: Boundary) {
         let price = emulation::price();
@@ -110,7 +110,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Core<'s, '_, '_, H, M> {
     }
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'s, 'e, '_, H, M> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'s, 'e, '_, H, M> {
     type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {

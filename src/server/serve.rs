@@ -20,7 +20,7 @@ use super::spawner::{self, Spawner, Spawning};
 use crate::config::{Config, listen_text};
 #[cfg(feature = "cli")]
 use crate::config::{Effective, Problems};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::OwnKind;
 use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
@@ -271,12 +271,12 @@ impl Server {
     /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
     /// not allowed, [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or
     /// the like. [`ServeError::Unavailable`] with `burn = "sleep"`, which is the bench server's.
-    pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+    pub fn run<H: Service>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_as::<KernelLink, H>(handler)
     }
 
     /// As [`Server::run`], on cores of kind `C`.
-    pub(super) fn run_as<C: Cores, H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+    pub(super) fn run_as<C: Cores, H: Service>(self, handler: &H) -> Result<Report, ServeError> {
         let line = self.announced.then(|| self.announcement() + "\n");
         self.run_on::<C, H>(handler, || {
             if let Some(Err(error)) = line.map(|line| output::print(&line)) {
@@ -289,12 +289,12 @@ impl Server {
     ///
     /// # Errors
     /// See [`Server::run`].
-    pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+    pub fn run_announced<H: Service>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         self.run_on::<KernelLink, H>(handler, serving)
     }
 
     /// As [`Server::run_announced`], on cores of kind `C`.
-    fn run_on<C: Cores, H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+    fn run_on<C: Cores, H: Service>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         if self.start.bound.config.burn != C::BURN {
             let why = "burn = \"sleep\": only the bench server sleeps in place of work; allowed: burn cpu";
             return Err(ServeError::Unavailable(why.to_owned()));

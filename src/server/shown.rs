@@ -3,7 +3,7 @@
 
 use super::error::ServeError;
 use crate::fate::{Malformed, REASONS, Refused};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{ALL_CLASSES, OwnKind, OwnValue};
 use crate::output::unstarted;
 use crate::runtime::continuation::{guarded, lock};
@@ -25,7 +25,7 @@ fn is_word(name: &str) -> bool {
 ///
 /// # Errors
 /// [`ServeError::Name`] for the first name that is not allowed.
-pub(super) fn check<H: Handler>() -> Result<(), ServeError> {
+pub(super) fn check<H: Service>() -> Result<(), ServeError> {
     classes(&H::CLASS_NAMES)?;
     reasons(H::REASON_NAMES)
 }

@@ -71,7 +71,7 @@ pub(crate) mod prelude {
 use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::handler::{Handler, Reply, Request};
+use forebay::handler::{Handler, Reply, Request, Service};
 use forebay::inside::run_emulated;
 use forebay::inside::sched::PolicyName;
 use forebay::metrics::Fates;
@@ -147,15 +147,15 @@ impl Running {
         Running::on(bound(settings), Erased::new(handler))
     }
 
-    /// Serves with `server`, which may have no endpoint, and any handler as it is. No request is
+    /// Serves with `server`, which may have no endpoint, and any service as it is. No request is
     /// allocated. A server is compiled for each type of handler.
-    pub(crate) fn on<H: Handler + Send + 'static>(server: Server, handler: H) -> Running {
+    pub(crate) fn on<H: Service + Send + 'static>(server: Server, handler: H) -> Running {
         Running::after(|| (), server, handler)
     }
 
     /// As [`Running::on`], and the thread of the server calls `first` before it starts other
     /// threads.
-    pub(crate) fn after<H: Handler + Send + 'static>(
+    pub(crate) fn after<H: Service + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
         server: Server,
         handler: H,

@@ -7,7 +7,7 @@ use super::order::{Order, Place};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
 use crate::emulation::overheads::Overheads;
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::lab::sim::driver::{Driver, VirtualEngine};
 use crate::lab::sim::world::Fault;
 use crate::metrics::WorkerMetrics;
@@ -24,7 +24,7 @@ use crate::server::path::job::{Job, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
-use crate::server::path::shards::Shards;
+use crate::server::path::shards::{STATELESS, Shards};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use arc_swap::ArcSwap;
@@ -100,7 +100,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(count, count),
         repeats: Repeats::new(640),
-        shards: Shards::new(scenario.packets, scenario.set_aside).unhashed(),
+        shards: Shards::new(STATELESS, scenario.packets, scenario.set_aside).unhashed(),
         outside: &outside,
         runtime_id,
         classified: scenario.classified,
@@ -170,7 +170,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
 }
 
 /// Lets the workers act until `end`.
-fn run_until<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+fn run_until<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     end: Nanos,
     driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
     books: &mut Books<'_>,
@@ -185,7 +185,7 @@ fn run_until<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that
 /// nothing will wake. No deadline counts, for a wake that was lost must not be mended by it.
-fn end_forsaken<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+fn end_forsaken<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
     metrics: &WorkerMetrics,
 ) {
@@ -222,7 +222,7 @@ impl Books<'_> {
     /// A request in flight holds each packet in use until its reply is sent, or a worker that is
     /// about to receive. While every worker is parked, nothing waits for a worker. Flows are served
     /// in order.
-    fn check<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    fn check<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         &mut self,
         driver: &Driver<Engines<'s, '_, '_, H, M>>,
     ) -> Result<(), String> {
@@ -244,7 +244,7 @@ impl Books<'_> {
 type ReadyJobs<'s, 'e, H, M> = VecDeque<Ready<Job<'s, 'e, H, M>>>;
 
 /// The engines of all workers, and of the thread that stops them.
-struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+struct Engines<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink<'c>>>,
     /// Jobs made ready by each worker's last job. All workers share one thread here, and with it
     /// the thread's ready list.
@@ -257,7 +257,7 @@ struct Engines<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     kept: Vec<Ready<Job<'s, 'e, H, M>>>,
 }
 
-impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c, H, M> {
+impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c, H, M> {
     fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, MemoryLink<'c>> {
         &mut self.engines[self.current]
     }
@@ -293,7 +293,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
     }
 }
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'s, '_, '_, H, M> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'s, '_, '_, H, M> {
     type Arrival = Vec<u8>;
 
     fn arrive(&mut self, owner: WorkerId, bytes: Vec<u8>) -> bool {
@@ -310,7 +310,7 @@ impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'
     }
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engines<'s, 'e, '_, H, M> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engines<'s, 'e, '_, H, M> {
     type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {

@@ -5,7 +5,7 @@ use super::panics;
 use super::start::{Bound, Conduct};
 use crate::config::cpus::{cpus, throttled};
 use crate::config::{Burn, Config, listen_text};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
 use crate::net::Drops;
 use crate::runtime::continuation::lock;
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
-pub(super) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     pub(super) bound: &'c Bound,
     pub(super) conduct: &'c Conduct,
     pub(super) shared: &'c Groups<Job<'s, 'e, H, M>>,
@@ -75,7 +75,7 @@ pub(super) struct Control<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>
     following: Mutex<Adaptation>,
 }
 
-impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
+impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(super) fn new(
         (bound, conduct): (&'c Bound, &'c Conduct),
         shared: &'c Groups<Job<'s, 'e, H, M>>,
@@ -174,7 +174,7 @@ impl<'c, 's, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
     }
 }
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
     fn healthy(&self) -> Result<(), String> {
         let after = self.reloads.live().config.unhealthy_after;
         let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);

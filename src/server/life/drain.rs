@@ -4,7 +4,7 @@
 use super::control::{Control, Phase};
 use super::serving::REFRESH_EVERY;
 use super::stop::{Demand, Demands};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::WorkerMetrics;
 use crate::net::{BATCH, Group};
 use crate::runtime::{Groups, Shared};
@@ -22,7 +22,7 @@ pub(super) const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 /// The interval at which a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
     /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what
     /// was received, until the drain timeout or a second demand. Then workers have [`STUCK_AFTER`]
     /// to reach a checkpoint. Where another process has the sockets, what waits in them is left

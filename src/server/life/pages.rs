@@ -2,7 +2,7 @@
 
 use super::control::{Control, Phase};
 use crate::config::cpus::throttled;
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
 use crate::runtime::run_queue;
@@ -12,7 +12,7 @@ use crate::server::path::packet::{Make, Packet};
 use crate::server::reload::Reloads;
 use crate::time::{Nanos, clock};
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
     fn ready(&self) -> Result<(), String> {
         match self.phase.load() {
             Phase::Serving => {}

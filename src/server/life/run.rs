@@ -8,7 +8,7 @@ use super::start::{Bound, Start};
 use super::stop::{Demands, LastResort, OnDrop, serve_signals};
 use super::threads::{PANICKED, Starter, Threads};
 use crate::config::{Burn, Classify, ShedAnswers};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{Collector, Snapshot, summary};
 use crate::net::KernelLink;
 use crate::output;
@@ -51,7 +51,7 @@ const TIMER_SLACK_NS: i32 = 50_000;
 const REST: Nanos = Nanos::from_secs(2);
 
 /// Serves `requests` on cores of kind `C`; `make` runs their handler on a packet.
-pub(crate) fn run<'s, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     start: Start,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -139,7 +139,7 @@ fn limit_slack() {
 /// Lets the workers finish, and ends what they leave. Returns whether the process must exit around
 /// those that do not end. The second value is what is left of the drain timeout. The third is the
 /// last resort of a server that may exit.
-fn drain<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
     mut demands: Demands,
@@ -182,7 +182,7 @@ fn give_up() {
 }
 
 /// What the engines of all workers share.
-fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     bound: &'e Bound,
     serving: &'e Serving<'s, 'e, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -200,7 +200,11 @@ fn common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         slots,
         wait_slots: WaitSlots::new(sizes::slots(config), workers * WAITING_PER_WORKER),
         repeats: Repeats::new(sizes::packets(config)),
-        shards: Shards::new(sizes::packets(config), [workers * set_aside_per_worker(config.room), SET_ASIDE_OF_SHARD]),
+        shards: Shards::new(
+            serving.shards(),
+            sizes::packets(config),
+            [workers * set_aside_per_worker(config.room), SET_ASIDE_OF_SHARD],
+        ),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,

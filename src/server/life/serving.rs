@@ -3,7 +3,7 @@
 
 use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::net::Io;
 use crate::runtime::Shared;
 use crate::runtime::continuation::lock;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// The interval of reading the host's addresses: interfaces come and go.
 pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns
     /// the failure that ends this server if the predecessor serves on after all.
     ///

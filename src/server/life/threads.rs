@@ -4,7 +4,7 @@ use super::control::Control;
 use super::start::Bound;
 use super::stop::{Demand, OnDrop};
 use crate::config::{Config, caches};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::Collector;
 use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
@@ -73,7 +73,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 
     /// Starts the thread of each of `workers`, on cores of kind `C`.
-    pub(super) fn start_workers<'s, 'e, C: Cores, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    pub(super) fn start_workers<'s, 'e, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         &self,
         bound: &'e Bound,
         common: &'scope Common<'s, 'e, H, M>,
@@ -135,7 +135,7 @@ pub(super) struct Threads<'scope, 'm> {
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
     /// Starts the threads.
-    pub(super) fn start<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
+    pub(super) fn start<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,

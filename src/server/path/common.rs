@@ -7,7 +7,7 @@ use super::samples::Samples;
 use super::shards::Shards;
 #[cfg(any(test, feature = "admin"))]
 use crate::fate::{ReceiveError, Unsent};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
@@ -19,7 +19,7 @@ use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// State shared by all engines of a server.
-pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S = Socket> {
+pub(crate) struct Common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S = Socket> {
     /// What requests use while they run, the handler among it.
     pub(crate) serving: &'e Serving<'s, 'e, H>,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
@@ -54,7 +54,7 @@ pub(crate) struct Common<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) samples: &'e Samples,
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {
     /// The sockets of `owner`, one for each address.
     pub(crate) fn sockets_of(&self, owner: WorkerId) -> &'e [S] {
         let addresses = self.serving.addresses.len();

@@ -1,7 +1,7 @@
 //! The jobs in queues, and the places of jobs that wait.
 
 use super::packet::{Make, Packet, Slot};
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{AnyChild, WaitSlot, lock};
 use crossbeam_utils::CachePadded;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A job in a queue.
-pub(crate) enum Job<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+pub(crate) enum Job<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     /// A request that has not run.
     Fresh(Packet<'s, H::Ticket>),
     /// A request that has run and is not finished.

@@ -5,7 +5,7 @@
 //! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
 //! packet.
 
-use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request};
+use crate::handler::{Admitted, Arrival, Event, Extents, Out, Reply, Request, Service};
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
@@ -13,6 +13,7 @@ use crate::runtime::continuation::{
     self, AbortCause, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
 use crate::sched::overload::Stay;
+use crate::server::path::shards::STATELESS;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::mem;
@@ -75,8 +76,8 @@ impl<T: Copy + Default> PacketBody<T> {
     /// Notes what its handler says of the request.
     pub(crate) fn admit(&mut self, admitted: Admitted<T>) {
         let most = self.reply.len();
-        // Its identity and its flow count once it is certain that it is to be served.
-        let Admitted { ticket, class, flow: _, identity: _, deadline, cost, reply_limit, validated } = admitted;
+        // Its identity and its shard count once it is certain that it is to be served.
+        let Admitted { ticket, class, shard: _, identity: _, deadline, cost, reply_limit, validated } = admitted;
         self.ticket = ticket;
         let envelope = &mut self.envelope;
         let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
@@ -184,7 +185,7 @@ impl<P, M: Fn(P) -> F + Sync, F: Future<Output = P> + Send> Make<P> for M {
 }
 
 /// What the futures of a server's requests use beside their packets.
-pub(crate) struct Serving<'s, 'h, H: Handler> {
+pub(crate) struct Serving<'s, 'h, H: Service> {
     pub(crate) handler: &'h H,
     /// The addresses of the sockets, at least one.
     pub(crate) addresses: Box<[SocketAddr]>,
@@ -192,26 +193,41 @@ pub(crate) struct Serving<'s, 'h, H: Handler> {
     pub(crate) credit: Credit,
     /// When the requests came that are not finished.
     pub(crate) unfinished: Unfinished,
+    /// The states of the shards, but of those that are in use.
+    states: Box<[Mutex<Option<Box<H::Shard>>>]>,
     /// Packets whose futures were dropped half-way, each in the place of its number.
     dropped: Box<[Place<'s, H::Ticket>]>,
 }
 
-impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
+impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// The service of `handler` at `addresses`, for packets numbered 0 to `packets - 1`.
     pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
+        const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
+        let states = (0..H::SHARDS).map(|number| Mutex::new(Some(Box::new(handler.shard(number))))).collect();
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), dropped }
+        Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), states, dropped }
+    }
+
+    /// The number of shards in which requests take turns.
+    pub(crate) fn shards(&self) -> usize {
+        if H::SHARDS == 0 { STATELESS } else { H::SHARDS }
     }
 
     /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it.
     /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
-        let mut held = Held { packet: Some(packet), serving: self };
+        let shared = if H::SHARDS > 0 { self.take_state(packet.shard) } else { None };
+        let mut held = Held { packet: Some(packet), shared, serving: self };
+        // Without a size it costs nothing.
+        let mut own = (H::SHARDS == 0).then(|| self.handler.shard(0));
+        let state = own.as_mut().or(held.shared.as_deref_mut());
+        let state = state.expect("a request has a shard, whose requests are served one at a time");
         let body = held.packet.as_mut().expect("only the end takes the packet out");
         let (room, taken_at) = self.room(&body.envelope);
         let (request, place) = body.parts();
-        let mut reply = Reply::new(&mut place[..room]);
-        self.handler.handle(request, &mut reply).await;
+        let mut out = Out { reply: Reply::new(&mut place[..room]) };
+        self.handler.handle(state, Event::Datagram(request), &mut out).await;
+        let reply = &out.reply;
         let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
         let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
@@ -220,9 +236,15 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
             self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         let packet = held.packet.take().expect("only drop takes it otherwise");
+        held.give_back(packet.shard);
         // There is nothing left in it to drop, which would cost a call.
         mem::forget(held);
         packet
+    }
+
+    /// The state of `shard`.
+    fn take_state(&self, shard: Option<u32>) -> Option<Box<H::Shard>> {
+        lock(&self.states[shard? as usize]).take()
     }
 
     /// Makes the future of [`Serving::drive`] for a packet.
@@ -249,15 +271,28 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
 }
 
 /// A packet that a future owns.
-struct Held<'s, 'h, 'v, H: Handler> {
+struct Held<'s, 'h, 'v, H: Service> {
     /// `None` only at the end.
     packet: Option<Packet<'s, H::Ticket>>,
+    /// The state of its shard, if the service has shards.
+    shared: Option<Box<H::Shard>>,
     serving: &'v Serving<'s, 'h, H>,
 }
 
-impl<H: Handler> Drop for Held<'_, '_, '_, H> {
+impl<H: Service> Held<'_, '_, '_, H> {
+    /// Gives the state back to `shard`, before another request of that begins.
+    #[inline]
+    fn give_back(&mut self, shard: Option<u32>) {
+        if let Some(shard) = shard.filter(|_| H::SHARDS > 0) {
+            *lock(&self.serving.states[shard as usize]) = self.shared.take();
+        }
+    }
+}
+
+impl<H: Service> Drop for Held<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
+            self.give_back(packet.shard);
             let number = packet.envelope.packet;
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);

@@ -6,22 +6,24 @@
 //!
 //! A flow is a key that the handler makes. A hash with a secret key gives each flow its shard, so
 //! no client can choose flows that share one. Flows share a shard by chance only. While requests of
-//! B flows run, B in [`SHARDS`] of the others wait for one of these.
+//! B flows run, B of [`STATELESS`] others wait for one of these.
 //!
 //! A mutex guards each shard, because a look at whether it is busy and at what waits has to be one
 //! step. It takes some tens of nanoseconds, and requests without a flow never come here. What waits
 //! is a linked list through the places of the packets. So each step takes the same time however
 //! long the list is, and allocates nothing.
 
+use crate::handler;
 use crate::runtime::continuation::lock;
 use crossbeam_utils::CachePadded;
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Shards of a server. With four heavy requests in it, one of 4,096 others meets one: too few to
-/// move p99.95.
-pub(crate) const SHARDS: usize = 1 << 14;
+/// Shards of a service that keeps no state in them. With four heavy requests in the server, one of
+/// 4,096 others meets one: too few to move p99.95.
+pub(crate) const STATELESS: usize = 1 << 14;
 
 /// The shards of one server; `J` is what is set aside.
 pub(crate) struct Shards<J> {
@@ -58,12 +60,12 @@ pub(crate) enum Entered<J> {
 }
 
 impl<J> Shards<J> {
-    /// Idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set `room`
+    /// So many idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set `room`
     /// requests aside, each one for `room_of_shard`.
-    pub(crate) fn new(packets: usize, [room, room_of_shard]: [usize; 2]) -> Shards<J> {
+    pub(crate) fn new(shards: usize, packets: usize, [room, room_of_shard]: [usize; 2]) -> Shards<J> {
         Shards {
             hasher: Some(RandomState::new()),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
             places: (0..packets).map(|_| (Mutex::new(None), AtomicU32::new(0))).collect(),
             set_aside: CachePadded::default(),
             room,
@@ -80,10 +82,19 @@ impl<J> Shards<J> {
     /// Bytes of each packet's place among what is set aside.
     pub(crate) const PLACE_BYTES: usize = size_of::<(Mutex<Option<J>>, AtomicU32)>();
 
-    /// The shard of the flow of this key.
-    pub(crate) fn of(&self, key: u64) -> u32 {
-        let hash = self.hasher.as_ref().map_or(key, |hasher| hasher.hash_one(key));
-        (hash % SHARDS as u64) as u32
+    /// The shard of this name.
+    pub(crate) fn of(&self, name: handler::Shard) -> u32 {
+        let number = match (name, &self.hasher) {
+            (handler::Shard::Of(key), Some(hasher)) => hasher.hash_one(key),
+            (handler::Shard::Of(key), None) => key,
+            (handler::Shard::Number(number), _) => number.into(),
+        };
+        (number % self.shards.len() as u64) as u32
+    }
+
+    /// The shard of a sender whose requests name none.
+    pub(crate) fn of_peer(&self, peer: &SocketAddr) -> u32 {
+        self.of(handler::Shard::Of(self.hasher.as_ref().map_or(0, |hasher| hasher.hash_one(peer))))
     }
 
     /// Brings `job`, which lives in the packet of this number, to its shard.
@@ -159,7 +170,7 @@ mod tests {
     #[test]
     fn one_at_a_time_in_order() {
         const DEPTH: u32 = 8;
-        let shards = Shards::new(DEPTH as usize, [3, 2]).unhashed();
+        let shards = Shards::new(2, DEPTH as usize, [3, 2]).unhashed();
         for sequence in 0..4_u32.pow(DEPTH) {
             let mut model = Model::default();
             for number in 0..DEPTH {
@@ -193,7 +204,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "once")]
     fn a_request_that_leaves_twice_is_found_out() {
-        let shards = Shards::new(2, [1, 1]);
+        let shards = Shards::new(8, 2, [1, 1]);
         assert_eq!(shards.enter(7, 0, ()), Entered::Served(()));
         assert_eq!(shards.leave(7), None);
         shards.leave(7);
@@ -202,7 +213,7 @@ mod tests {
     // Does one shard leave room for others, and is there no more room than for what was promised?
     #[test]
     fn a_shard_takes_its_own_room() {
-        let shards = Shards::new(500, [32, 8]);
+        let shards = Shards::new(8, 500, [32, 8]);
         let fits = |shard, number| !matches!(shards.enter(shard, number, number), Entered::Full(_));
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
@@ -212,12 +223,13 @@ mod tests {
     // Do flows spread, each always to the same shard?
     #[test]
     fn keys_are_spread_by_a_hash() {
-        let shards = Shards::<()>::new(0, [0, 0]);
-        let mut met = vec![0; SHARDS];
-        (0..SHARDS as u64).for_each(|key| met[shards.of(key) as usize] += 1);
-        assert_eq!(shards.of(7), shards.of(7));
+        let [shards, others] = [(); 2].map(|()| Shards::<()>::new(STATELESS, 0, [0, 0]));
+        let mut met = vec![0; STATELESS];
+        let of = |shards: &Shards<()>, key| shards.of(handler::Shard::Of(key));
+        (0..STATELESS as u64).for_each(|key| met[of(&shards, key) as usize] += 1);
+        assert_eq!(of(&shards, 7), of(&shards, 7));
         assert!(*met.iter().max().expect("there are shards") < 16, "of a shard for each key, none gets many");
-        let other = Shards::<()>::new(0, [0, 0]);
-        assert!((0..8).any(|key| shards.of(key) != other.of(key)), "the hash has a key of its own");
+        assert!((0..8).any(|key| of(&shards, key) != of(&others, key)), "the hash has a key of its own");
+        assert_eq!(shards.of(handler::Shard::Number(STATELESS as u32 + 7)), 7);
     }
 }

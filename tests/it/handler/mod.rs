@@ -7,4 +7,5 @@ pub(crate) mod handlers;
 mod own_metrics;
 mod reasons;
 mod repeats;
+mod shards;
 mod waits;

@@ -5,7 +5,7 @@ mod receive;
 mod reply;
 mod run;
 
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{Continuation, Counter, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
 use crate::net::Link;
 use crate::runtime::continuation::AbortCause;
@@ -22,7 +22,7 @@ use reply::Replying;
 use run::Running;
 
 /// One worker's side of the packet path. Each part has its state to itself.
-pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> {
+pub(crate) struct Engine<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> {
     pub(crate) common: &'c Common<'s, 'e, H, M, L::Socket>,
     pub(crate) worker: WorkerId,
     /// The worker from which owners of sockets are counted.
@@ -41,7 +41,7 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>,
     sampling: Sampler<'e>,
 }
 
-impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, 'c, H, M, L> {
+impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, 'c, H, M, L> {
     /// The engine of `worker`. To be called on the worker's own thread.
     pub(crate) fn new(
         common: &'c Common<'s, 'e, H, M, L::Socket>,
@@ -107,7 +107,7 @@ impl<'s, 'e, 'c, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
     }
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine for Engine<'s, 'e, '_, H, M, L> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine for Engine<'s, 'e, '_, H, M, L> {
     type Job = Job<'s, 'e, H, M>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {

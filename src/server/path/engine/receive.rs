@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
-use crate::handler::{Because, Handler, Rejected};
+use crate::handler::{Because, Rejected, Service, Shard};
 use crate::metrics::{Counter, Wait, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
@@ -74,7 +74,7 @@ impl<'s, T> Receiving<'s, T> {
     }
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, H, M>>>) -> Received {
         // The rest of a GRO batch belongs to the same receive.
@@ -235,7 +235,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let arrival = packet.envelope.arrival(&packet.request);
         let rejected = match guarded(|| handler.admit(&arrival)) {
             Ok(Ok(admitted)) => {
-                let (identity, flow) = (admitted.identity, admitted.flow);
+                let (identity, shard) = (admitted.identity, admitted.shard);
                 packet.admit(admitted);
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
@@ -247,7 +247,11 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     stay.start_by = self.running.start_by(stay, class);
                     self.common.serving.unfinished.begin(number, packet.envelope.about());
                     let packet = if let Some(key) = identity { self.enter_once(packet, key)? } else { packet };
-                    return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
+                    return if shard.is_some() || H::SHARDS > 0 {
+                        self.enter_shard(packet, shard)
+                    } else {
+                        Some(packet)
+                    };
                 }
             }
             Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
@@ -312,20 +316,21 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         Some(packet)
     }
 
-    /// Brings a request to the shard of the flow of `key`; returns the request if it is to be
-    /// served now.
-    // Apart from the way of requests that have no flow.
+    /// Brings a request to the shard that it names, or else to that of its sender. Returns the
+    /// request if it is to be served now.
+    // Apart from the way of requests that have no shard.
     #[cold]
-    fn enter_flow(&mut self, mut packet: Packet<'s, H::Ticket>, key: u64) -> Option<Packet<'s, H::Ticket>> {
+    fn enter_shard(&mut self, mut packet: Packet<'s, H::Ticket>, name: Option<Shard>) -> Option<Packet<'s, H::Ticket>> {
         // The thread that stops the server serves nothing, and its packets must come back to it.
         if self.worker == self.workers {
             return Some(packet);
         }
-        let shard = self.common.shards.of(key);
+        let (shards, peer) = (&self.common.shards, &packet.envelope.source.peer);
+        let shard = name.map_or_else(|| shards.of_peer(peer), |name| shards.of(name));
         packet.shard = Some(shard);
         let (number, unfinished) = (packet.envelope.packet, &self.common.serving.unfinished);
         unfinished.waits(number, Some(Wait::Flow));
-        match self.common.shards.enter(shard, number, packet) {
+        match shards.enter(shard, number, packet) {
             Entered::Served(packet) => {
                 unfinished.waits(number, None);
                 Some(packet)

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::fate::Fate;
-use crate::handler::Handler;
+use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
 
 /// The part of a worker's engine that runs jobs.
-pub(super) struct Running<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
+pub(super) struct Running<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     /// The slot for requests that end at their first poll.
     slot: Option<Pooled<'e, Slot<M::Future>>>,
     local_queue: LocalQueue,
@@ -31,7 +31,7 @@ pub(super) struct Running<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> {
     limits: Cache<&'e ArcSwap<WaitLimits>, Arc<WaitLimits>>,
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
     /// To be called on the worker's own thread.
     pub(super) fn new(runtime_id: u64, shedding: Shedding, limits: &'e ArcSwap<WaitLimits>) -> Self {
         let (local_queue, limits) = (LocalQueue::open(runtime_id), Cache::new(limits));
@@ -62,7 +62,7 @@ impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
     }
 }
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// See [`turn::Engine::run`](crate::sched::turn::Engine::run).
     #[inline]
     pub(super) fn run_job(&mut self, job: Job<'s, 'e, H, M>, ask_after: Nanos) -> Ran<Job<'s, 'e, H, M>> {

@@ -4,7 +4,7 @@
 mod unserved;
 
 use crate::fate::{Failed, Fate};
-use crate::handler::{Handler, Served};
+use crate::handler::{Served, Service};
 use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
@@ -58,7 +58,7 @@ impl<'s, T: Copy + Default> Replying<'s, T> {
     }
 }
 
-impl<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
     /// Sends the reply of a handler that has finished.
     pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
         if let Some(excess) = packet.excess {

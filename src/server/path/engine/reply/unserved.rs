@@ -1,7 +1,7 @@
 //! How requests end that are not served: their fates, and what their clients hear.
 
 use crate::fate::{Ending, Failed, Fate, Status};
-use crate::handler::{Handler, Reply, Unserved};
+use crate::handler::{Reply, Service, Unserved};
 use crate::metrics::Counter;
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
@@ -17,7 +17,7 @@ const SHED_ANSWERS_PART: u64 = 10;
 const TICK_NS: u64 = 1_000_000;
 const TICKS_KEPT: u64 = 100;
 
-impl<'s, 'e, H: Handler, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// Drops the half-done request in `slot`; returns its packet.
     pub(crate) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
         slot.clear();

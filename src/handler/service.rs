@@ -1,0 +1,154 @@
+//! Services: handlers with state that outlives a request.
+
+use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
+use crate::fate::{self, CLASSES};
+use std::future::Future;
+
+/// A service with state that outlives a request: sessions, connections, accounts, a cache.
+///
+/// The state is divided into [shards](Service::SHARDS). Each request belongs to one shard and has
+/// that shard's state to itself, also while it waits or gives way to others. So a service needs no
+/// locks, and its requests run on all workers at once. Where `handle` needs no such state, a
+/// [`Handler`] is shorter: each one is a service without shards.
+///
+/// A request belongs to the shard that [`Admitted::shard`] or [`Admitted::flow`] names, or else to
+/// one that the server chooses by the sender's address. Requests of one shard are served one at a
+/// time, in the order of their admission, under every policy. Those that come while their shard is
+/// busy wait as [`Admitted::flow`] says.
+///
+/// ```
+/// use forebay::{Event, Out, Service};
+/// use std::collections::HashMap;
+/// use std::io::Write;
+/// use std::net::SocketAddr;
+///
+/// /// Answers with how many requests the sender has sent.
+/// struct Visits;
+///
+/// impl Service for Visits {
+///     type Ticket = ();
+///     type Shard = HashMap<SocketAddr, u64>;
+///
+///     fn shard(&self, _: usize) -> HashMap<SocketAddr, u64> {
+///         HashMap::new()
+///     }
+///
+///     async fn handle(&self, visits: &mut HashMap<SocketAddr, u64>, event: Event<'_>, out: &mut Out<'_>) {
+///         let Event::Datagram(request) = event else { return };
+///         // A table has a bound: source addresses can be forged.
+///         if visits.len() < 1_000 || visits.contains_key(&request.peer()) {
+///             let count = visits.entry(request.peer()).or_default();
+///             *count += 1;
+///             let _ = write!(out.reply(), "{count}");
+///         }
+///     }
+/// }
+/// ```
+pub trait Service: Sync {
+    /// See [`Handler::Ticket`].
+    type Ticket: Copy + Default + Send + Sync;
+
+    /// The state of one shard.
+    type Shard: Send;
+
+    /// The number of shards, at most 65,536. With more shards fewer requests wait for others of
+    /// their shard. Without shards (0) each request gets a state of its own, made for it.
+    const SHARDS: usize = 1_024;
+
+    /// See [`Handler::CLASS_NAMES`].
+    const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
+
+    /// See [`Handler::REASON_NAMES`].
+    const REASON_NAMES: &'static [&'static str] = &[];
+
+    /// Makes the state of the shard of this `number`, below [`Service::SHARDS`]. The server calls it
+    /// for each shard before it serves the first request.
+    fn shard(&self, number: usize) -> Self::Shard;
+
+    /// Looks at a datagram once, before anything is spent on it; see [`Handler::admit`].
+    ///
+    /// # Errors
+    /// A [`Rejected`] for what will not be served; it says whether there is an answer.
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Self::Ticket>, Rejected<Self::Ticket>> {
+        let _ = arrival;
+        Ok(Admitted::default())
+    }
+
+    /// Handles an event of a shard; see [`Handler::handle`].
+    ///
+    /// The future may be dropped at any [`checkpoint`](super::checkpoint), and while it waits. It
+    /// leaves the state as it is then. So change together what belongs together, without an `await`
+    /// between.
+    ///
+    /// # Panics
+    /// A panic is caught; the request ends as `failed`. The state stays as the panic left it: one
+    /// request that panics must not end the sessions of others.
+    fn handle(
+        &self,
+        shard: &mut Self::Shard,
+        event: Event<'_, Self::Ticket>,
+        out: &mut Out<'_>,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Writes the answer to a request that was not served; see [`Handler::refuse`].
+    fn refuse(&self, request: Request<'_, Self::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
+        let _ = (request, unserved, reply);
+    }
+
+    /// Puts what only the server knows into a finished reply; see [`Handler::seal`].
+    fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
+        let _ = (request, served, reply);
+    }
+}
+
+/// What a shard of a [`Service`] handles.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a, T = ()> {
+    /// A request that was admitted.
+    Datagram(Request<'a, T>),
+}
+
+/// Where a [`Service`] puts what an event leads to.
+#[derive(Debug)]
+pub struct Out<'a> {
+    pub(crate) reply: Reply<'a>,
+}
+
+impl<'a> Out<'a> {
+    /// The reply to the request of [`Event::Datagram`]. It is sent when `handle` ends.
+    pub fn reply(&mut self) -> &mut Reply<'a> {
+        &mut self.reply
+    }
+}
+
+impl<H: Handler> Service for H {
+    type Ticket = H::Ticket;
+    type Shard = ();
+    const SHARDS: usize = 0;
+    const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
+    const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;
+
+    fn shard(&self, _: usize) {}
+
+    #[inline]
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
+        Handler::admit(self, arrival)
+    }
+
+    #[inline]
+    fn handle(&self, (): &mut (), event: Event<'_, H::Ticket>, out: &mut Out<'_>) -> impl Future<Output = ()> + Send {
+        let Event::Datagram(request) = event;
+        Handler::handle(self, request, &mut out.reply)
+    }
+
+    #[inline]
+    fn refuse(&self, request: Request<'_, H::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
+        Handler::refuse(self, request, unserved, reply);
+    }
+
+    #[inline]
+    fn seal(&self, request: Request<'_, H::Ticket>, served: &Served, reply: &mut [u8]) {
+        Handler::seal(self, request, served, reply);
+    }
+}
