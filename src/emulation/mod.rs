@@ -62,7 +62,7 @@ thread_local! {
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
 /// How late a thread may be for its core without stopping it: a quarter of what clients wait.
-const PAUSE: Nanos = Nanos::from_millis(250);
+pub const PAUSE: Nanos = Nanos::from_millis(250);
 
 /// Makes this thread's core pay `prices` for its steps, on its own time scale, and spin like
 /// `spinning`.

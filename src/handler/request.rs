@@ -144,9 +144,10 @@ impl<T> Admitted<T> {
         Admitted { shard: Some(Shard::Of(key)), ..self }
     }
 
-    /// The shard of a [`Service`](super::Service) that the request belongs to, modulo the number of
-    /// shards: for a protocol whose keys carry it, as the connection IDs of QUIC can. Clients choose
-    /// it then. Where they must not, name the [flow](Admitted::flow).
+    /// The number of the request's shard, modulo the number of shards of the
+    /// [`Service`](super::Service). This is for protocols whose keys carry the number, as
+    /// connection IDs of QUIC can. Clients choose the shard then; where they must not, name the
+    /// [flow](Admitted::flow).
     pub fn shard(self, number: u32) -> Admitted<T> {
         Admitted { shard: Some(Shard::Number(number)), ..self }
     }

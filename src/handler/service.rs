@@ -61,8 +61,8 @@ pub trait Service: Sync {
     /// See [`Handler::REASON_NAMES`].
     const REASON_NAMES: &'static [&'static str] = &[];
 
-    /// Makes the state of the shard of this `number`, below [`Service::SHARDS`]. The server calls it
-    /// for each shard before it serves the first request.
+    /// Makes the state of the shard of this `number`, below [`Service::SHARDS`]. The server calls
+    /// it for each shard before it serves the first request.
     fn shard(&self, number: usize) -> Self::Shard;
 
     /// Looks at a datagram once, before anything is spent on it; see [`Handler::admit`].

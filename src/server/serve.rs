@@ -264,11 +264,11 @@ impl Server {
         self
     }
 
-    /// Serves requests with `handler` until stopped, then drains. Under `forebay::main` it prints
-    /// its [announcement](Server::announcement) once all threads run.
+    /// Serves requests with `handler`, any [`Service`], until stopped, then drains. Under
+    /// `forebay::main` it prints its [announcement](Server::announcement) once all threads run.
     ///
     /// # Errors
-    /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
+    /// [`ServeError::Name`] when a name in [`Service::CLASS_NAMES`] or [`Service::REASON_NAMES`] is
     /// not allowed, [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or
     /// the like. [`ServeError::Unavailable`] with `burn = "sleep"`, which is the bench server's.
     pub fn run<H: Service>(self, handler: &H) -> Result<Report, ServeError> {

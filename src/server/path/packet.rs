@@ -13,7 +13,7 @@ use crate::runtime::continuation::{
     self, AbortCause, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
 use crate::sched::overload::Stay;
-use crate::server::path::shards::STATELESS;
+use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::mem;
@@ -193,8 +193,7 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
     pub(crate) credit: Credit,
     /// When the requests came that are not finished.
     pub(crate) unfinished: Unfinished,
-    /// The states of the shards, but of those that are in use.
-    states: Box<[Mutex<Option<Box<H::Shard>>>]>,
+    states: States<H::Shard>,
     /// Packets whose futures were dropped half-way, each in the place of its number.
     dropped: Box<[Place<'s, H::Ticket>]>,
 }
@@ -203,7 +202,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// The service of `handler` at `addresses`, for packets numbered 0 to `packets - 1`.
     pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
         const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
-        let states = (0..H::SHARDS).map(|number| Mutex::new(Some(Box::new(handler.shard(number))))).collect();
+        let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
         Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), states, dropped }
     }
@@ -216,7 +215,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it.
     /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
-        let shared = if H::SHARDS > 0 { self.take_state(packet.shard) } else { None };
+        let shared = if H::SHARDS > 0 { self.states.take(packet.shard) } else { None };
         let mut held = Held { packet: Some(packet), shared, serving: self };
         // Without a size it costs nothing.
         let mut own = (H::SHARDS == 0).then(|| self.handler.shard(0));
@@ -236,15 +235,10 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         let packet = held.packet.take().expect("only drop takes it otherwise");
-        held.give_back(packet.shard);
+        self.states.give_back(packet.shard, held.shared.take());
         // There is nothing left in it to drop, which would cost a call.
         mem::forget(held);
         packet
-    }
-
-    /// The state of `shard`.
-    fn take_state(&self, shard: Option<u32>) -> Option<Box<H::Shard>> {
-        lock(&self.states[shard? as usize]).take()
     }
 
     /// Makes the future of [`Serving::drive`] for a packet.
@@ -279,20 +273,10 @@ struct Held<'s, 'h, 'v, H: Service> {
     serving: &'v Serving<'s, 'h, H>,
 }
 
-impl<H: Service> Held<'_, '_, '_, H> {
-    /// Gives the state back to `shard`, before another request of that begins.
-    #[inline]
-    fn give_back(&mut self, shard: Option<u32>) {
-        if let Some(shard) = shard.filter(|_| H::SHARDS > 0) {
-            *lock(&self.serving.states[shard as usize]) = self.shared.take();
-        }
-    }
-}
-
 impl<H: Service> Drop for Held<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
-            self.give_back(packet.shard);
+            self.serving.states.give_back(packet.shard, self.shared.take());
             let number = packet.envelope.packet;
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);

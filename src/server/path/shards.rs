@@ -60,8 +60,8 @@ pub(crate) enum Entered<J> {
 }
 
 impl<J> Shards<J> {
-    /// So many idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set `room`
-    /// requests aside, each one for `room_of_shard`.
+    /// So many idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set
+    /// `room` requests aside, each one for `room_of_shard`.
     pub(crate) fn new(shards: usize, packets: usize, [room, room_of_shard]: [usize; 2]) -> Shards<J> {
         Shards {
             hasher: Some(RandomState::new()),
@@ -153,6 +153,31 @@ impl<J> Shards<J> {
     fn shard(&self, shard: u32) -> MutexGuard<'_, Shard> {
         // No code of a handler runs under the lock.
         lock(&self.shards[shard as usize])
+    }
+}
+
+/// The states of the shards of a service, but for those that requests have now.
+pub(crate) struct States<S>(Box<[Place<S>]>);
+
+type Place<S> = Mutex<Option<Box<S>>>;
+
+impl<S> States<S> {
+    /// One shard for each of these states.
+    pub(crate) fn new(states: impl Iterator<Item = S>) -> States<S> {
+        States(states.map(|state| Mutex::new(Some(Box::new(state)))).collect())
+    }
+
+    /// Takes the state of `shard`; `None` while another request has it.
+    pub(crate) fn take(&self, shard: Option<u32>) -> Option<Box<S>> {
+        lock(&self.0[shard? as usize]).take()
+    }
+
+    /// Gives `state` back to `shard`, if there is one: before another request of that begins.
+    #[inline]
+    pub(crate) fn give_back(&self, shard: Option<u32>, state: Option<Box<S>>) {
+        if let (Some(shard), Some(state)) = (shard, state) {
+            *lock(&self.0[shard as usize]) = Some(state);
+        }
     }
 }
 
