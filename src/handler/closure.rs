@@ -1,13 +1,13 @@
-//! Plain closures, for what is cheap and simple.
+//! Handlers made of closures.
 
 use super::{Handler, Reply, Request};
 
-/// A handler made of a closure, by [`handler_fn`].
+/// A handler that calls a closure; [`handler_fn`] makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerFn<C>(C);
 
-/// A handler that calls `serve` for each request. It has no checkpoints, so nothing can take its
-/// worker from it: for requests that are cheap.
+/// A handler that calls `serve` for each request. Use it for cheap requests only: without a
+/// checkpoint, nothing can take the worker back.
 ///
 /// ```no_run
 /// use forebay::config::Config;

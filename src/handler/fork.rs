@@ -1,4 +1,4 @@
-//! `fork` and join: one request on several workers.
+//! `fork` and join: runs parts of one request on several workers.
 
 use crate::runtime::continuation::{self, Child, ChildFuture, Found};
 use std::future::Future;
@@ -6,26 +6,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Makes `work` a child of the running request, which another worker may run; `.await` on what this
-/// returns joins it and gives its result.
+/// Makes `work` a child of the running request. Another worker may run it. `.await` on the returned
+/// handle joins the child and gives its result.
 ///
-/// Other workers hear of new children when the handler next comes to an `.await` of this module. A
-/// handler that awaits a child which has not begun runs it there and then. So a child for which no
-/// worker is free, or no queue has room, costs little more than a call. While a handler waits for a
-/// child that another worker runs, its own worker does something else.
+/// Other workers see new children at the handler's next `.await` of this module. If no worker has
+/// begun a child by the time that the handler awaits it, the handler runs the child itself. So a
+/// child that finds no free worker, or no room in a queue, costs little more than a call. While a
+/// handler waits for a child on another worker, its own worker runs other jobs.
 ///
-/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait
-/// behind its own children. It passes checkpoints, hops, forks, and shares the deadline of its
-/// request. When one panics, the request ends as `failed` and its other children are cancelled. A
-/// child whose [`Fork`] is dropped is cancelled: it never begins, or ends at its next checkpoint.
-/// Because it may then outlast its request for a moment, it owns its data, or shares it in an
-/// `Arc`.
+/// A child runs as a handler does, and is queued like a heavy request. So a handler that gives way
+/// may wait behind its own children. A child may pass checkpoints, hop and fork; it shares its
+/// request's deadline. When a child panics, the request ends as `failed` and its other children are
+/// cancelled. A child whose [`Fork`] is dropped is cancelled: it never begins, or ends at its next
+/// checkpoint. It may outlast its request until then, so it must own its data, or share the data in
+/// an `Arc`.
 ///
-/// Two allocations for each child: the child, and the pinned place of its future.
+/// Each child costs two allocations: the child, and its pinned future.
 ///
 /// # Panics
-/// On a server, when the request and its parts hold more than 1,024 handles. The request then ends
-/// as `failed`.
+/// On a server, when the request and its children hold more than 1,024 [`Fork`]s. The request then
+/// ends as `failed`.
 ///
 /// ```
 /// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
@@ -73,17 +73,18 @@ where
     Fork { child: Child::new(Box::pin(work)), here: None }
 }
 
-/// The handle of a child: a future that gives its result. Dropping it cancels the child.
+/// The handle of a child made by [`fork`]: a future that gives the child's result. Dropping it
+/// cancels the child.
 ///
 /// # Panics
-/// When it is polled again after it has given its result; and, outside a server, if the child came
-/// to nothing. On a worker, when children that await children have used half of its stack. The
-/// setting `stack-bytes` of a server sets it, and
-/// [`stack_bytes`](crate::tasks::Builder::stack_bytes) that of a runtime.
+/// - When it is polled again after it has given its result.
+/// - Outside a server, if the child panicked or was cancelled.
+/// - On a worker, when nested joins have used half of its stack. The setting `stack-bytes` sizes
+///   the stack on a server, and [`stack_bytes`](crate::tasks::Builder::stack_bytes) in a runtime.
 #[must_use = "a child whose handle is dropped is cancelled"]
 pub struct Fork<T: Send + 'static> {
     child: Arc<Child<T>>,
-    /// The child's future, where the parent that joins it runs it itself.
+    /// The child's future, while the parent runs it itself.
     here: Option<ChildFuture<T>>,
 }
 
@@ -93,12 +94,13 @@ impl<T: Send + 'static> Future for Fork<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         if this.here.is_none() {
-            // A handler that goes back to its worker anyway leaves the child to others until then.
+            // A handler that is about to return to its worker leaves the child to others until
+            // then.
             match this.child.find(context.waker(), !continuation::is_pausing()) {
                 Found::Fresh(work) => this.here = Some(work),
                 Found::UnderWay => {
-                    // On a worker of another server no reason is left, for the child's end could
-                    // wake nothing there, and the request ends as `stalled`.
+                    // On a worker of another runtime the child's end could wake nothing. No reason
+                    // to pause is left, so the request ends as `stalled`.
                     if continuation::runtime_id() == this.child.runtime_id {
                         continuation::join_pauses();
                     }
@@ -114,7 +116,7 @@ impl<T: Send + 'static> Future for Fork<T> {
                     return Poll::Pending;
                 }
             }
-            // The siblings are queued first, or no worker would run them meanwhile.
+            // Siblings are queued first; else no other worker could run them meanwhile.
             if continuation::fork_pauses() {
                 return Poll::Pending;
             }

@@ -1,4 +1,5 @@
-//! The futures that a handler may wait for.
+//! The futures that a handler may await: [`checkpoint`], [`hop`], [`uninterrupted`], [`sleep`] and
+//! [`timeout`].
 
 use crate::runtime::continuation::{self, Resume};
 use crate::time::Nanos;
@@ -6,24 +7,26 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A point at which the handler may be moved or ended. Costs a nanosecond or two unless the worker
-/// is wanted back: one in up to 16 checkpoints reads the clock.
+/// A preemption point: here the policy may move the handler to another worker, or end it. Costs 1
+/// to 2 ns while no other work wants the worker. One in up to 16 checkpoints reads the clock.
 pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
     Once(Some(continuation::checkpoint_pauses))
 }
 
-/// What follows runs on `pool` (counted from 0 in the order of `--pools`; 0 receives). Under a
-/// policy without that pool, or already there, it is a [`checkpoint`] that always asks the policy.
+/// Moves the rest of the handler to the workers of `pool`, numbered in the order of `--pools`. Pool
+/// 0 receives datagrams. Under a policy without that pool, or already there, it is a [`checkpoint`]
+/// that always asks the policy.
 pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
     Once(Some(move || continuation::pauses_for(Resume::In(pool))))
 }
 
-/// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so
-/// beforehand, so that finished replies leave first. Some workers stay out of such stretches: at
-/// most all but one, or all but the reserved ones, are in one at a time. With all permits taken the
-/// request waits. Pools and `isolated` need no permits.
+/// Runs `work` that has no checkpoint and may take long, such as a signature or a compression call.
+/// Finished replies leave first. At least one worker, or the reserved ones, never run such work, so
+/// light requests find a worker. When all others run it, the request waits. Policies with pools,
+/// and `isolated`, set no such limit.
 ///
-/// Inside a worker it returns to it before and after `work`. Outside it runs `work` at once.
+/// On a worker, the handler returns to the scheduler before and after `work`. Elsewhere `work` runs
+/// at once.
 pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     Once(Some(|| continuation::pauses_for(Resume::Uninterrupted))).await;
     let result = work();
@@ -31,7 +34,7 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Waits for `duration`, and keeps no worker meanwhile. Precise to a millisecond or two.
+/// Waits for `duration` without keeping a worker. Precise to 1 to 2 ms.
 ///
 /// # Panics
 /// Outside of a server's worker.
@@ -39,9 +42,8 @@ pub async fn sleep(duration: Nanos) {
     tokio::time::sleep(duration.into()).await;
 }
 
-/// The result of `work`, or `None` once `duration` is over: `work` is then dropped, at the next
-/// point at which it waits. What never waits, as a loop with checkpoints alone, is not cut short: a
-/// deadline does that.
+/// The result of `work`, or `None` after `duration`. `work` is then dropped at its next wait. Work
+/// that never waits, such as a loop of checkpoints, is not cut short; a deadline ends it.
 ///
 /// # Panics
 /// Outside of a server's worker.
@@ -49,13 +51,13 @@ pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
     tokio::time::timeout(duration.into(), work).await.ok()
 }
 
-/// Pauses once, if the function leaves a reason.
+/// Returns to the worker once if the function says so, and is ready when polled again.
 struct Once<F>(Option<F>);
 
 impl<F: Fn() -> bool + Unpin> Future for Once<F> {
     type Output = ();
 
-    // A second poll comes after the worker has seen the reason.
+    // The worker has dealt with the reason to pause before it polls again.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         match self.0.take() {
             Some(pauses) if pauses() => Poll::Pending,

@@ -1,9 +1,9 @@
-//! Handlers: what a server runs for each request.
+//! Handlers: the code that a server runs for each request.
 //!
-//! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation, and the
-//! compiler has proved that it may move between threads. At a [`checkpoint`] the policy may take
-//! the worker back. At a [`hop`] the handler asks to go on in another pool. It may [`fork`]
-//! children that others run. [`handler_fn`] makes a handler of a closure.
+//! A [`Handler`] is an `async fn` in a straight line. Its future is the continuation: the compiler
+//! checks that it may move between threads. At a [`checkpoint`] the policy may take the worker
+//! back. A [`hop`] moves the handler to another pool. [`fork`] makes children that other workers
+//! may run. [`handler_fn`] makes a handler of a closure.
 //!
 //! ```
 //! use forebay::fate::Malformed;
@@ -61,107 +61,107 @@ use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;
 use std::future::Future;
 
-/// A service: from request bytes to reply bytes.
+/// A service: turns the bytes of a request into the bytes of a reply.
 ///
-/// Only [`Handler::handle`] must be written. The defaults of the other methods accept everything,
-/// put every request into class 0, and answer nothing but what `handle` answers. One handler serves
-/// all workers at once. A wrapper owns a handler, and forwards what it does not change.
+/// Only [`Handler::handle`] is required. By default every datagram is admitted in class 0, and
+/// unserved requests get no answer. All workers share one handler. A wrapper owns a handler, and
+/// forwards what it does not change.
 ///
 /// **A reply must never be a valid request of the same protocol**, and neither may what
-/// [`Handler::refuse`] writes. Source addresses can be forged. One datagram that seems to come from
-/// another server makes two servers answer each other's answers for ever. The server rejects what
-/// seems to come from its own address, from several hosts, or from a port of
-/// `--reject-source-ports`. It cannot know a second server. So give requests a mark that replies
-/// lack: a bit in the header, as in DNS, or a kind, as in the bench protocol. Let `admit` or
-/// `handle` ignore whatever lacks that mark.
+/// [`Handler::refuse`] writes. Source addresses can be forged: one datagram that claims to come
+/// from another server would make two servers answer each other for ever. The server rejects
+/// datagrams from its own address, from broadcast or multicast addresses, and from
+/// `--reject-source-ports`. It cannot recognise a second server. So give requests a mark that
+/// replies lack: a bit in the header, as in DNS, or a kind, as in the bench protocol. `admit` or
+/// `handle` must ignore datagrams without the mark.
 pub trait Handler: Sync {
-    /// What [`Handler::admit`] notes of a request, and the request keeps to its end: a number to
-    /// echo, what the parser has found. `()` if there is nothing to note.
+    /// What [`Handler::admit`] keeps of a request until it ends, such as a number to echo or parsed
+    /// fields. `()` keeps nothing.
     type Ticket: Copy + Default + Send + Sync;
 
-    /// The names of the classes, as metrics show them: all different, none of them `all`, each a
-    /// letter, then letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks
-    /// them.
+    /// The classes' names in metrics: all different, none of them `all`, each a letter, then
+    /// letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks them.
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
 
-    /// The names of the handler's own reasons to reject, as metrics show them;
-    /// [`Rejected::because`] says one of them by its place. At most [`REASONS`](fate::REASONS), all
-    /// different and none of the server's own ([`fate::Malformed`], [`fate::Refused`]): a letter,
-    /// then letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks them.
+    /// The names, in metrics, of the handler's own reasons to reject. [`Rejected::because`] takes
+    /// an index into them. At most [`REASONS`](fate::REASONS), all different and none of the
+    /// server's ([`fate::Malformed`], [`fate::Refused`]): a letter, then letters, digits and `_`.
+    /// [`Server::run`](crate::server::Server::run) checks them.
     const REASON_NAMES: &'static [&'static str] = &[];
 
-    /// Looks at a datagram once, before anything is spent on it.
+    /// Decides whether to serve a datagram. Called once per datagram, before it is queued.
     ///
     /// # Errors
-    /// A [`Rejected`] for what will not be served; it says whether there is an answer.
+    /// A [`Rejected`] if the datagram will not be served. Its variant decides whether the client is
+    /// answered.
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Self::Ticket>, Rejected<Self::Ticket>> {
         let _ = arrival;
         Ok(Admitted::default())
     }
 
-    /// Serves a request. Its reply is one datagram, or [several](Reply::begin_datagram). A reply
-    /// left empty is not sent, and the request ends as `no_reply`. A reply that [overflowed](Reply)
-    /// is not sent either: the request ends as `failed`, and [`Handler::refuse`] may answer with
-    /// [`Status::Failed`].
+    /// Serves a request by writing its reply: one datagram, or [several](Reply::begin_datagram). An
+    /// empty reply is not sent, and the request ends as `no_reply`. A reply that
+    /// [overflowed](Reply) is not sent either: the request ends as `failed`, and
+    /// [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
-    /// The future may wait for anything that wakes it, from whatever thread: a channel, a
-    /// [`sleep`], what it has [forked](fork). It keeps no worker while it waits, only its packet. A
-    /// server holds a bounded number of waiting requests, so give the wait a [`timeout`], or the
-    /// request a deadline. What nothing can wake any more ends as `stalled`.
+    /// The future may wait for anything that wakes it from any thread: a channel, a [`sleep`], a
+    /// [forked](fork) child. It keeps its packet but no worker meanwhile. A server holds a bounded
+    /// number of waiting requests, so give the wait a [`timeout`], or the request a deadline. A
+    /// future that nothing can wake any more ends as `stalled`.
     ///
-    /// The future may be dropped at any [`checkpoint`], and while it waits (deadline passed, server
-    /// stopped, a child failed).
+    /// The future may be dropped at any [`checkpoint`] and during any wait: when the deadline
+    /// passes, the server stops, or a child fails.
     ///
     /// # Panics
     /// A panic is caught; the request ends as `failed` and the worker goes on.
     fn handle(&self, request: Request<'_, Self::Ticket>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
-    /// Writes the answer to a request that was not served; an empty one is not sent. There is as
-    /// much room as the request is long, or as the handler has allowed for a validated sender.
-    /// After a panic or an overflow here nothing is sent. With `--shed-answers silence` it is not
-    /// called for what was shed.
+    /// Writes the answer to a request that was not served. An empty answer is not sent. There is
+    /// room for as many bytes as the request has; a validated sender may have more, see
+    /// [`Admitted::reply_limit`]. After a panic or an overflow here nothing is sent. With
+    /// `--shed-answers silence`, shed requests do not come here.
     fn refuse(&self, request: Request<'_, Self::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
         let _ = (request, unserved, reply);
     }
 
-    /// Puts what only the server knows into a finished reply. Called for each of its datagrams, in
-    /// order, with the bytes of that one.
+    /// Adds to a finished reply what only the server knows, such as its times. Called for each
+    /// datagram of the reply, in order, with that datagram's bytes.
     fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
         let _ = (request, served, reply);
     }
 }
 
-/// What a reply adds: where the request was served and where its time went.
+/// Where a request was served, and where its time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// The worker that finished the request.
     pub worker: u16,
-    /// The pool of that worker.
+    /// The pool of the worker that finished the request.
     pub pool: u8,
-    /// Times the request changed pool, saturating.
+    /// How often the request changed pool, at most 255.
     pub hops: u8,
-    /// Time in the socket.
+    /// Time from the kernel's receive stamp until the server received the datagram.
     pub kernel_wait: Nanos,
-    /// Time in the server's queues.
+    /// Time in the server but not in the handler.
     pub queue_wait: Nanos,
     /// Time in the handler.
     pub service: Nanos,
 }
 
-/// How a request ended that was not served.
+/// How a request ended without being served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
     /// How it ended; never [`Status::Ok`].
     pub status: Status,
-    /// How long its client had better wait before it sends the request again: by then all that
-    /// waits now has left. Zero where nothing is known, or sending it again would not help.
+    /// How long the client should wait before it sends the request again: the time in which all
+    /// requests that wait now will have left. Zero if unknown, or if sending it again would not
+    /// help.
     pub retry_after: Nanos,
 }
 
 impl Unserved {
-    /// The end of a request that nothing is known of for its client, as tests of
-    /// [`Handler::refuse`] want it.
+    /// An ending without a time to retry; for tests of [`Handler::refuse`].
     pub const fn new(status: Status) -> Unserved {
         Unserved { status, retry_after: Nanos::ZERO }
     }

@@ -1,4 +1,4 @@
-//! Repeats of a datagram are no requests of their own.
+//! A wrapper that serves repeated datagrams once.
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::CLASSES;
@@ -6,11 +6,11 @@ use crate::runtime::continuation::lock;
 use crate::time::{Nanos, clock};
 use std::sync::Mutex;
 
-/// The longest answer that is kept: a DNS answer that is not fragmented (DNS flag day 2020).
+/// Bytes of the longest answer that is kept: a DNS answer without fragments (DNS flag day 2020).
 const ANSWER_MAX: usize = 1_232;
 
-/// A wrapper around a handler whose clients repeat a datagram when they hear nothing. Equal bytes
-/// from one source are one request: see [`Admitted::identity`].
+/// A wrapper for handlers whose clients resend a datagram when no answer comes. Equal bytes from
+/// one source are one request: see [`Admitted::identity`].
 ///
 /// ```
 /// use forebay::handler::{Once, Reply, Request, handler_fn};
@@ -26,7 +26,7 @@ const ANSWER_MAX: usize = 1_232;
 #[derive(Debug)]
 pub struct Once<H> {
     inner: H,
-    /// Each identity has one place, which it shares with others.
+    /// Direct-mapped cache: an identity has one place, and several identities share it.
     answers: Box<[Mutex<Answer>]>,
     kept_for: Nanos,
 }
@@ -39,14 +39,14 @@ struct Answer {
 }
 
 impl<H> Once<H> {
-    /// A handler that serves what `inner` serves. It drops repeats of what is in the server.
+    /// Wraps `inner`. Repeats of a request that the server still holds are dropped.
     pub fn new(inner: H) -> Once<H> {
         Once { inner, answers: Box::default(), kept_for: Nanos::ZERO }
     }
 
-    /// The same, which also keeps as many answers as `most` for this long after they were made,
-    /// and gives a kept one to a repeat. An answer is one datagram of at most 1,232 bytes; each
-    /// place takes as much. A newer answer may take the place of an older one.
+    /// Also caches up to `most` answers for `kept_for` after they were made, and answers later
+    /// repeats from the cache. Only answers of one datagram of at most 1,232 bytes are kept, and
+    /// each place takes that much memory. A newer answer may replace an older one.
     pub fn keeping(self, most: usize, kept_for: Nanos) -> Once<H> {
         let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
         Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for, ..self }
@@ -57,7 +57,7 @@ impl<H> Once<H> {
         self.answers.get(place as usize)
     }
 
-    /// Whether the answer was kept; then it is in `reply`.
+    /// Writes the cached answer into `reply`. Returns false if there is none.
     fn again(&self, identity: u64, reply: &mut Reply<'_>) -> bool {
         self.place(identity).is_some_and(|place| {
             let answer = lock(place);

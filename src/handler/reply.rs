@@ -1,43 +1,44 @@
-//! The reply to a request, while its handler writes it.
+//! The reply to a request, which the handler writes.
 
 use std::io;
 use std::ops::Range;
 
-/// The reply area: a writer with as much room as the request is long. There is more where the
-/// handler [allows it](super::Admitted::reply_limit) and the sender may be sent more. Requests with
-/// a forged source address must not amplify traffic to its owner.
+/// The reply that a handler writes into. It has room for as many bytes as the request has. So a
+/// request with a forged source address cannot amplify traffic to the address's owner. There is
+/// more room where the handler [allows it](super::Admitted::reply_limit) and the sender may get
+/// more.
 ///
-/// A write that does not fit writes nothing and marks the reply as overflowed, also where its error
-/// is ignored. An overflowed reply is never sent, not even in part: the request ends as `failed`
-/// with the reason `overflow`. [`Reply::clear`] takes the mark away, for a handler that has
-/// something shorter to say.
+/// A write that does not fit writes nothing and marks the reply as overflowed, even if the error is
+/// ignored. An overflowed reply is never sent, not even in part: the request ends as `failed` with
+/// the reason `overflow`. [`Reply::clear`] removes the mark, for a handler that has a shorter
+/// reply.
 ///
-/// A reply is one datagram, unless [`Reply::begin_datagram`] begins others: up to
-/// [`Reply::DATAGRAMS_MAX`], which share the room and are sent in order when the request ends.
+/// A reply is one datagram, unless [`Reply::begin_datagram`] begins more, up to
+/// [`Reply::DATAGRAMS_MAX`]. They share the room and are sent in order when the request ends.
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
-    /// Where its datagrams are in the area.
+    /// Where each datagram lies in `buffer`.
     pub(crate) extents: Extents,
     overflowed: bool,
-    /// Whether one datagram more than there may be was to begin.
+    /// Whether the handler tried to begin more than [`DATAGRAMS_MAX`] datagrams.
     pub(crate) too_many: bool,
 }
 
-/// A reply had no room for what was to be written.
+/// An error: the reply had no room for a write.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
 #[non_exhaustive]
 pub struct Overflow {
-    /// Number of bytes that were to be written.
+    /// Length of the write, in bytes.
     pub bytes: usize,
-    /// Number of bytes for which there was room.
+    /// Room that was left, in bytes.
     pub room: usize,
 }
 
 crate::time::show_as_text!(Overflow);
 
-/// A reply had as many datagrams as it may have, and another one was to begin.
+/// An error: the reply already had [`Reply::DATAGRAMS_MAX`] datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a reply has at most {} datagrams", DATAGRAMS_MAX)]
 #[non_exhaustive]
@@ -49,8 +50,7 @@ impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.
     pub const DATAGRAMS_MAX: usize = DATAGRAMS_MAX;
 
-    /// An empty reply with room for `buffer.len()` bytes, but for no more than 65,535: no datagram
-    /// is longer.
+    /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
         let room = buffer.len().min(Extents::BYTES_MAX);
         Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed: false, too_many: false }
@@ -71,7 +71,7 @@ impl<'a> Reply<'a> {
         self.buffer.len() - self.len()
     }
 
-    /// Whether something did not fit since the reply was last empty, be it bytes or a datagram.
+    /// Whether a write or a datagram did not fit since the reply was last empty.
     pub fn has_overflowed(&self) -> bool {
         self.overflowed
     }
@@ -79,7 +79,7 @@ impl<'a> Reply<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// [`Overflow`] if they do not fit: nothing of them is written, and the reply is marked as
+    /// [`Overflow`] if the bytes do not fit. None of them is written, and the reply is marked as
     /// overflowed.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Overflow> {
         let length = self.len();
@@ -92,9 +92,9 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Begins another datagram: what is written from here on is sent as a datagram of its own.
-    /// Where nothing has been written since the last one began, that one goes on. So it may be
-    /// called before each datagram, also the first, and no datagram is empty.
+    /// Begins another datagram: later writes go into a datagram of their own. If the last datagram
+    /// is still empty, nothing changes. So call it before each datagram, the first included; no
+    /// datagram is empty.
     ///
     /// ```
     /// use forebay::{Handler, Reply, Request};
@@ -124,8 +124,8 @@ impl<'a> Reply<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`TooManyDatagrams`] if there are [`Reply::DATAGRAMS_MAX`]: none begins, and the reply is
-    /// marked as overflowed.
+    /// [`TooManyDatagrams`] if there are [`Reply::DATAGRAMS_MAX`]. The reply is then marked as
+    /// overflowed.
     pub fn begin_datagram(&mut self) -> Result<(), TooManyDatagrams> {
         if self.extents.begin() {
             return Ok(());
@@ -144,8 +144,8 @@ impl<'a> Reply<'a> {
         self.extents.ranges().map(|range| &self.buffer[range])
     }
 
-    /// The room that is left, to be written in place; [`Reply::advance`] says how much of it
-    /// counts.
+    /// The room that is left, to write into directly; [`Reply::advance`] then adds the written
+    /// bytes to the reply.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         let length = self.len();
         &mut self.buffer[length..]
@@ -160,26 +160,26 @@ impl<'a> Reply<'a> {
         self.extents.set_bytes(self.len() + count);
     }
 
-    /// Keeps the first `length` bytes, and no datagram that begins behind them. A shorter reply
-    /// stays as it is, and so does the mark of an overflow.
+    /// Cuts the reply to `length` bytes and drops datagrams that begin behind them. A shorter reply
+    /// stays as it is. The mark of an overflow stays.
     pub fn truncate(&mut self, length: usize) {
         self.extents.truncate(length);
     }
 
-    /// Empties the reply, its datagrams too, and forgets an overflow.
+    /// Empties the reply, drops all datagrams and removes the mark of an overflow.
     pub fn clear(&mut self) {
         self.extents = Extents::default();
         (self.overflowed, self.too_many) = (false, false);
     }
 }
 
-/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`],
-/// and marks the reply as [`Reply::put`] does.
+/// For `write!(reply, ..)`. A write that does not fit gives an error of kind
+/// [`io::ErrorKind::WriteZero`], and marks the reply as [`Reply::put`] does.
 impl io::Write for Reply<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.put(bytes) {
             Ok(()) => Ok(bytes.len()),
-            // A bare kind: an error with a message would be allocated.
+            // An error with a message would be allocated.
             Err(Overflow { .. }) => Err(io::ErrorKind::WriteZero.into()),
         }
     }
@@ -189,20 +189,20 @@ impl io::Write for Reply<'_> {
     }
 }
 
-/// The largest number of datagrams in a reply. It bounds what one request costs, and the headers
-/// that go to a source that may be forged.
+/// The most datagrams in a reply. It bounds what one request costs, and the packet headers sent to
+/// a source that may be forged.
 const DATAGRAMS_MAX: usize = 8;
 
-/// The extents of a reply's datagrams. Two bytes for each position, since every packet has one of
-/// these.
+/// Where each datagram of a reply begins. Positions take two bytes, because every packet holds one
+/// of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
     /// Bytes of all datagrams together.
     bytes: u16,
-    /// Where the datagrams after the first begin, of which `further` count; they rise, and none
-    /// is 0.
+    /// Where the datagrams after the first begin, rising and above 0; only `further` of them are in
+    /// use.
     begins: [u16; DATAGRAMS_MAX - 1],
-    /// Number of datagrams that have begun after the first.
+    /// Number of datagrams after the first.
     further: u8,
 }
 
@@ -216,8 +216,8 @@ impl Extents {
         usize::from(self.bytes)
     }
 
-    /// Sets the bytes of all datagrams together, [`Extents::BYTES_MAX`] at most and no fewer than
-    /// before: the last datagram grows.
+    /// Sets the bytes of all datagrams together, which makes the last datagram longer. At most
+    /// [`Extents::BYTES_MAX`], and no fewer than before.
     #[inline]
     pub(crate) fn set_bytes(&mut self, bytes: usize) {
         debug_assert!((self.bytes()..=Self::BYTES_MAX).contains(&bytes), "{bytes} bytes after {}", self.bytes);
@@ -236,7 +236,7 @@ impl Extents {
         true
     }
 
-    /// Keeps the first `bytes`, and no datagram that begins behind them.
+    /// Keeps the first `bytes` bytes, and drops datagrams that begin behind them.
     fn truncate(&mut self, bytes: usize) {
         self.bytes = self.bytes.min(u16::try_from(bytes).unwrap_or(u16::MAX));
         let begun = self.begun();
@@ -249,7 +249,7 @@ impl Extents {
         1 + usize::from(self.further) - usize::from(self.last_is_empty())
     }
 
-    /// The place of each datagram that is not empty, in order.
+    /// The range of each datagram that is not empty, in order.
     #[inline]
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.datagrams()).map(|number| {
@@ -259,7 +259,7 @@ impl Extents {
         })
     }
 
-    /// Whether the datagram that began last is empty; no other one is.
+    /// Whether the last datagram is empty; no other can be.
     #[inline]
     fn last_is_empty(&self) -> bool {
         self.begun().last().copied().unwrap_or(0) == self.bytes

@@ -1,5 +1,4 @@
-//! A datagram as its handler sees it: when it has arrived, what the handler says of it then, and as
-//! a request.
+//! A datagram as its handler sees it: at arrival, the handler's decision, and as a request.
 
 use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
@@ -9,7 +8,7 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A datagram that has arrived.
+/// A datagram that has arrived and is not admitted yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     bytes: &'a [u8],
@@ -19,7 +18,7 @@ pub struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// A datagram; for tests of handlers, too.
+    /// A datagram from `peer` to `local`; also for tests of handlers.
     pub fn new(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Nanos) -> Arrival<'a> {
         Arrival { bytes, peer, local, arrived_at }
     }
@@ -39,14 +38,14 @@ impl<'a> Arrival<'a> {
         self.local
     }
 
-    /// An identity for [`Admitted::identity`], of what the source of the datagram calls `name`: its
-    /// number for the request, or all of the bytes.
-    // Apart from the way of requests that have no identity.
+    /// Makes a key for [`Admitted::identity`] from the datagram's source and `name`: the client's
+    /// number for the request, or all of its bytes.
+    // Not inlined: requests without an identity should not carry this code.
     #[inline(never)]
     pub fn identity(&self, name: impl Hash) -> u64 {
-        // Keyed: no other source can make an identity that is in use.
+        // Keyed at random, so that no other source can forge an identity in use.
         static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        // An address of IPv4 and its port are one word to hash.
+        // An IPv4 address and its port fit into one word, which is faster to hash.
         match self.peer {
             SocketAddr::V4(peer) => {
                 KEYS.hash_one((u64::from(peer.ip().to_bits()) << 16 | u64::from(peer.port()), name))
@@ -55,20 +54,20 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of
-    /// [`clock::now`].
+    /// When the datagram reached the socket, by the kernel's receive stamp, as [`clock::now`]
+    /// counts.
     pub fn arrived_at(&self) -> Nanos {
         self.arrived_at
     }
 
-    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as
-    /// NTP.
+    /// When the datagram reached the socket, as wall-clock time, for protocols such as NTP that
+    /// send it.
     pub fn time_of_arrival(&self) -> SystemTime {
         UNIX_EPOCH + clock::realtime().minus(clock::now().minus(self.arrived_at)).into()
     }
 }
 
-/// A request to be served, as [`Handler::admit`](super::Handler::admit) describes it.
+/// A request to be served, with what [`Handler::admit`](super::Handler::admit) says of it.
 ///
 /// ```
 /// use forebay::handler::Admitted;
@@ -91,7 +90,7 @@ pub struct Admitted<T = ()> {
 }
 
 impl<T> Admitted<T> {
-    /// A request of class 0, without a deadline, whose reply is at most as long as itself.
+    /// A request of class 0 without a deadline, whose reply is no longer than the request.
     pub fn new(ticket: T) -> Admitted<T> {
         Admitted {
             ticket,
@@ -105,21 +104,21 @@ impl<T> Admitted<T> {
         }
     }
 
-    /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It
-    /// labels metrics; a policy sees it only under `--classify header`.
+    /// Sets the class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the
+    /// largest. It labels metrics. A policy uses it only with `--classify header`.
     pub fn class(self, class: u8) -> Admitted<T> {
         Admitted { class, ..self }
     }
 
-    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a
-    /// hash of either. Under every policy one request of a flow is served at a time, in the order
-    /// of their admission. The next one begins after its end, however it ends. A request that
-    /// waits, or gives way to others, has not ended. Requests without a flow, and those of
-    /// different flows, are served independently of one another.
+    /// Puts the request into a flow: the server serves one request of a flow at a time, in the
+    /// order of admission, under every policy. The key may be a connection ID, an account, or a
+    /// hash of either. The next request begins when this one has ended in any way. Waiting or
+    /// giving way is not an end. Requests of different flows, and those without one, are
+    /// independent.
     ///
-    /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its
-    /// deadline and `--max-wait` count meanwhile. There is room for 64 requests of one flow,
-    /// and for 288 of all flows for each worker; what has no room ends as `shed_queue_full`.
+    /// A request whose flow is busy is set aside: it keeps a packet but no worker, and its deadline
+    /// and `--max-wait` still count. There is room for 64 requests of one flow, and for 288 per
+    /// worker over all flows. A request without room ends as `shed_queue_full`.
     ///
     /// ```
     /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};
@@ -152,77 +151,76 @@ impl<T> Admitted<T> {
         Admitted { shard: Some(Shard::Number(number)), ..self }
     }
 
-    /// The identity of the request. While one request is in the server, others with its identity
-    /// are dropped and end as `duplicate`. The answer to the first is for all of them. Without an
-    /// identity equal requests are different ones: two payments are two.
+    /// Sets the identity of the request. While the server holds a request, others with the same
+    /// identity are dropped and end as `duplicate`; one answer serves all. Without an identity,
+    /// equal requests stay different: two equal payments are two.
     ///
-    /// An identity is a key as good as random, such as [`Arrival::identity`] makes. A full table
-    /// lets repeats pass; [`Once`](super::Once) also answers those that come later.
+    /// The key must be as good as random, as [`Arrival::identity`] makes it. When the table of
+    /// identities is full, repeats are served too. [`Once`](super::Once) also answers later
+    /// repeats.
     pub fn identity(self, key: u64) -> Admitted<T> {
         Admitted { identity: Some(key), ..self }
     }
 
-    /// How long after the arrival of the request the answer is still worth something.
+    /// Sets the deadline: the time after arrival from which the answer is worthless.
     pub fn deadline(self, after: Nanos) -> Admitted<T> {
         Admitted { deadline: Some(after), ..self }
     }
 
-    /// CPU time that the request is expected to take: with a deadline, a request that could not end
-    /// in time does not begin. Half of the deadline is for waiting: a request that has waited for
-    /// less begins all the same. Without a cost, the measured service times are the expectation.
+    /// Sets the expected CPU time. With a deadline, a request that could not end in time does not
+    /// begin, but only once it has waited for half of its deadline. Without a cost, measured
+    /// service times are used instead.
     pub fn cost(self, expected: Nanos) -> Admitted<T> {
         Admitted { cost: Some(expected), ..self }
     }
 
-    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max`
-    /// is the bound. `--amplification` bounds what goes to an address that is not
-    /// [validated](Admitted::validated). Such a reply may have [less room](super::Reply::room), but
-    /// never less than the request has bytes.
+    /// Sets the longest reply in bytes, which may be longer than the request, up to
+    /// `--datagram-max`. `--amplification` limits what an address that is not
+    /// [validated](Admitted::validated) gets. So a reply may have [less room](super::Reply::room),
+    /// but never less than the request's length.
     pub fn reply_limit(self, bytes: usize) -> Admitted<T> {
         Admitted { reply_limit: Some(bytes), ..self }
     }
 
-    /// Whether the request proves that its source address is not forged, as a cookie does that only
-    /// the owner of the address can have received.
+    /// States whether the request proves that its source address is genuine. A proof is a cookie
+    /// that only the owner of the address can have received.
     pub fn validated(self, validated: bool) -> Admitted<T> {
         Admitted { validated, ..self }
     }
 }
 
-/// How a request names its shard.
+/// How a request names its shard, which serves one request at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shard {
-    /// By the key of its flow.
+    /// The shard that the key of the request's flow hashes to.
     Of(u64),
-    /// By its number, modulo the number of shards.
+    /// The shard with this number, modulo the number of shards.
     Number(u32),
 }
 
-/// Why a datagram is not served.
+/// Why a datagram is not served, and whether its client is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejected<T = ()> {
-    /// Not a request of this protocol: counted by reason, never answered.
+    /// Not a request of this protocol. Counted by reason, never answered.
     Malformed(Malformed),
-    /// A request, but not one to serve: answered through
-    /// [`Handler::refuse`](super::Handler::refuse), with
-    /// [`Status::Refused`](crate::fate::Status::Refused).
+    /// A request that the handler does not serve. [`Handler::refuse`](super::Handler::refuse)
+    /// answers it with [`Status::Refused`](crate::fate::Status::Refused).
     Refused(Admitted<T>, Refused),
-    /// A request whose sender is over its rate: answered through
-    /// [`Handler::refuse`](super::Handler::refuse), with
-    /// [`Status::ShedRate`](crate::fate::Status::ShedRate).
+    /// A request whose sender exceeds its rate. [`Handler::refuse`](super::Handler::refuse) answers
+    /// it with [`Status::ShedRate`](crate::fate::Status::ShedRate).
     OverRate(Admitted<T>),
     /// A request that is neither served nor answered.
     Ignored,
-    /// Any of these for a reason of the handler's own; [`Rejected::because`] makes it.
+    /// One of the other variants, counted under the handler's own reason; see
+    /// [`Rejected::because`].
     Because(Because<T>),
 }
 
 impl<T> Rejected<T> {
-    /// The same rejection, counted under a reason of the handler's own in place of the server's:
-    /// `reason` is the place of its name in
-    /// [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). Where no name has that place, the
-    /// rejection counts without a reason, or as `other`.
+    /// Counts this rejection under a reason of the handler's own. `reason` is an index into
+    /// [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). With an index out of range, the
+    /// rejection counts as `other`, or without a reason.
     ///
     /// ```
     /// use forebay::fate::Malformed;
@@ -251,7 +249,8 @@ pub struct Because<T = ()> {
     pub(crate) reason: u8,
 }
 
-/// A request that was admitted: the [`Arrival`] that it came as, and what its handler said of it.
+/// A request that was admitted: its [`Arrival`], and what [`Handler::admit`](super::Handler::admit)
+/// said of it.
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
     pub(crate) arrival: Arrival<'a>,
@@ -261,7 +260,7 @@ pub struct Request<'a, T = ()> {
     pub(crate) worker: usize,
 }
 
-// Not derived: a request is a reference, whatever its ticket is.
+// Not derived: that would require the ticket to be `Copy`.
 impl<T> Clone for Request<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -279,13 +278,13 @@ impl<'a, T> Deref for Request<'a, T> {
 }
 
 impl<'a, T> Request<'a, T> {
-    /// A request of class 0 without a deadline, on worker 0; for tests of handlers, too.
+    /// A request of class 0 without a deadline, on worker 0; also for tests of handlers.
     pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
         Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
-    /// When the answer becomes worthless, on the clock of [`clock::now`](crate::time::clock::now);
-    /// `None` without a deadline.
+    /// When the answer becomes worthless, as [`clock::now`](crate::time::clock::now) counts; `None`
+    /// = no deadline.
     pub fn expires_at(&self) -> Option<Nanos> {
         self.expires_at
     }
@@ -295,8 +294,8 @@ impl<'a, T> Request<'a, T> {
         self.class
     }
 
-    /// The worker on which the request began, counted from 0: for memory of the handler's own that
-    /// workers do not contend for. After a checkpoint the request may be on another one.
+    /// The worker that began the request, from 0. Handlers use it to give each worker memory of its
+    /// own, without contention. After a checkpoint the request may be on another worker.
     pub fn worker(&self) -> usize {
         self.worker
     }

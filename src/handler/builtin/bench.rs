@@ -1,4 +1,5 @@
-//! The bench protocol as a handler: the header is handled here, the work by a [`Work`].
+//! The bench protocol as a handler. [`Bench`] reads and writes the header; a [`Work`] does the
+//! rest.
 
 use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use crate::fate::Refused;
@@ -17,21 +18,19 @@ pub struct Order<'a> {
     pub payload: &'a [u8],
 }
 
-/// The work behind one `--handler` name.
+/// What one value of `--handler` does for each request.
 pub trait Work: Sync {
-    /// Does the work of `order` and writes the reply's payload, for which there is as much room as
-    /// the request's payload took.
+    /// Does the work of `order` and writes the reply's payload. There is room for as many bytes as
+    /// the request's payload has.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
 
-/// Sends the payload back, whatever the cost says.
+/// Sends the payload back and ignores the cost.
 #[derive(Debug)]
 pub struct Echo;
 
 impl Work for Echo {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
-        // As much room as the payload took; were there less, the reply would be marked and not be
-        // sent.
         let _ = reply.put(order.payload);
     }
 }
@@ -44,18 +43,18 @@ pub struct Bench<W> {
 }
 
 impl<W: Work> Bench<W> {
-    /// A handler that refuses requests that cost more than `cost_cap`.
+    /// A handler that refuses requests whose cost is above `cost_cap`.
     pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
         Bench { work, cost_cap: Arc::new(AtomicCell::new(cost_cap)) }
     }
 
-    /// The largest cost that it serves, which another thread may change.
+    /// The largest cost that is served. Another thread may change it.
     pub fn cost_cap(&self) -> Arc<AtomicCell<Nanos>> {
         Arc::clone(&self.cost_cap)
     }
 }
 
-/// What a request asks for; its answer repeats it.
+/// The header fields of a request that its reply repeats.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     id: u64,
@@ -91,8 +90,7 @@ impl<W: Work> Handler for Bench<W> {
     }
 
     async fn handle(&self, request: Request<'_, Asked>, reply: &mut Reply<'_>) {
-        // The header's place; what stands in it is known only at the end, in `seal`.
-        // There is room, as no request is shorter than a header.
+        // Reserves the header's place; `seal` fills it in. It fits, as no request is shorter.
         if reply.put(&[0; HEADER_BYTES]).is_err() {
             return;
         }
@@ -103,7 +101,7 @@ impl<W: Work> Handler for Bench<W> {
     fn refuse(&self, request: Request<'_, Asked>, unserved: Unserved, reply: &mut Reply<'_>) {
         let Unserved { status, retry_after } = unserved;
         let served = Served { queue_wait: retry_after, ..Served::default() };
-        // There is room for a header in every refusal; where there is none, nothing is sent.
+        // A refusal that does not fit is not sent.
         let _ = reply.put(&answer(request.ticket(), status, served).emit());
     }
 

@@ -1,4 +1,4 @@
-//! Burning a requested amount of CPU time: truly, or asleep on an emulated core. `--handler spin`
+//! Burns a requested amount of CPU time, or sleeps as long on an emulated core. `--handler spin`
 //! does only this.
 
 use super::{Order, Work};
@@ -7,21 +7,21 @@ use crate::handler::{Reply, checkpoint};
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
 
-/// Burns CPU time on request.
+/// How to spend the CPU time that a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Burner {
-    /// By computing: rounds of a multiplication chain. It counts work, not time, so a thread that
-    /// the kernel interrupts still does all of it.
+    /// Computes rounds of a multiplication chain. Rounds count work, not time: an interrupted
+    /// thread still does all of them.
     Cpu {
         /// Rounds that take 1,024 ns on an undisturbed core.
         rounds_per_1024_ns: u64,
     },
-    /// By sleeping, as [`emulation`] says.
+    /// Sleeps, as [`emulation`] describes.
     Sleep,
 }
 
 impl Burner {
-    /// A burner that computes, calibrated now: takes about 20 ms.
+    /// A burner that computes, calibrated by measuring for about 20 ms.
     pub fn calibrated() -> Burner {
         const ROUNDS: u64 = 200_000;
         // The fastest of several tries is the one that nothing interrupted.
@@ -36,7 +36,7 @@ impl Burner {
         Burner::Cpu { rounds_per_1024_ns: (ROUNDS * 1_024 / fastest).max(1) }
     }
 
-    /// Burns `amount`, with more to come, and a checkpoint before it.
+    /// Burns `amount`, where the request has more to burn and passes a checkpoint next.
     pub fn burn(self, amount: Nanos) {
         match self {
             Burner::Cpu { rounds_per_1024_ns } => compute(amount.get().saturating_mul(rounds_per_1024_ns) / 1_024),
@@ -44,9 +44,9 @@ impl Burner {
         }
     }
 
-    /// Burns the last `amount` of a request. An emulated core then wakes in time to the
-    /// microsecond, as a real one would. Where it still pays for a reply, that payment ends in time
-    /// instead.
+    /// Burns the last `amount` of a request. An emulated core then sleeps exactly, to the
+    /// microsecond, because the reply follows. Where the core still owes time for a reply, that
+    /// sleep is exact instead.
     pub fn burn_last(self, amount: Nanos) {
         match self {
             Burner::Cpu { .. } => self.burn(amount),
@@ -55,7 +55,7 @@ impl Burner {
     }
 }
 
-/// A chain of dependent multiplications: no core can do two rounds at once.
+/// Computes a chain of dependent multiplications, so that no core overlaps two rounds.
 fn compute(rounds: u64) {
     let mut value = black_box(1_u64);
     for _ in 0..rounds {
@@ -64,7 +64,7 @@ fn compute(rounds: u64) {
     black_box(value);
 }
 
-/// Burns the requested cost, with a checkpoint after each step of it.
+/// Burns the requested cost, with a checkpoint after each `step`.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
     burner: Burner,

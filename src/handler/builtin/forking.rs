@@ -1,12 +1,12 @@
-//! `--handler fork`: burns as `spin` does, heavy requests on several workers at once.
+//! `--handler fork`: burns CPU time as `spin` does, but splits heavy requests over several workers.
 
 use super::{Burner, Order, Spin, Work};
 use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
-/// Divides a request into parts of at least one grain each, at most one for each worker, and joins
-/// them. Each part has a checkpoint after every microsecond of unscaled cost.
+/// Splits a request into at most one part per worker, of at least one `grain` each, and joins the
+/// parts. Each part passes a checkpoint after every microsecond of unscaled cost.
 #[derive(Debug)]
 pub struct Forking {
     spin: Spin,
@@ -14,12 +14,12 @@ pub struct Forking {
     parts: usize,
 }
 
-/// Parts of a request, at most: a worker-local queue takes no more new children at once.
+/// The most parts of a request: the capacity of a worker's local queue for new children.
 const PARTS_MAX: usize = 64;
 
 impl Forking {
-    /// Burns with `burner` on up to `workers` workers; times are multiplied by `time_scale`, but
-    /// for the `grain`.
+    /// Burns with `burner` on up to `workers` workers. `time_scale` stretches the steps, not the
+    /// `grain`.
     pub fn new(burner: Burner, time_scale: u64, grain: Nanos, workers: usize) -> Forking {
         Forking { spin: Spin::new(burner, time_scale), grain, parts: workers.clamp(1, PARTS_MAX) }
     }

@@ -1,4 +1,4 @@
-//! The bench service: the protocol that `loadgen` speaks, and what `--handler` names.
+//! The bench service: the protocol that `loadgen` speaks, and the handlers of `--handler`.
 
 mod bench;
 mod burn;

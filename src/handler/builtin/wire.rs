@@ -1,4 +1,4 @@
-//! The bench protocol: what `loadgen` says to a Forebay server and what it hears.
+//! The bench protocol, which `loadgen` and a Forebay server speak.
 //!
 //! One datagram is one message: a header of [`HEADER_BYTES`] bytes, then the payload. All integers
 //! are little-endian.
@@ -22,15 +22,14 @@
 //! | 56 | 8 | service time, ns | 0 | in the handler |
 //! | 64 | .. | payload | any | chosen by the handler |
 //!
-//! A reply that says that its request was shed has no times. In place of the queue wait it says how
-//! long the client had better wait before it sends the request again ([`Header::retry_after`]); 0 =
-//! not known.
+//! The reply to a shed request has no times. Its queue wait field holds the time to wait before
+//! sending the request again ([`Header::retry_after`]); 0 = unknown.
 //!
-//! A reply is never longer than its request, and a reply is never answered. A request whose status,
-//! worker, pool, hops or times are not zero is accepted: they mean nothing there. A datagram that
-//! breaks a rule is not answered; the server counts it under the [`Malformed`] reason.
+//! A reply is never longer than its request, and is never answered. In a request, the server
+//! ignores status, worker, pool, hops and times. A datagram that breaks a rule is not answered; the
+//! server counts it under its [`Malformed`] reason.
 //!
-//! [`Header::parse`] and [`Header::emit`] are inverses on well-formed headers.
+//! [`Header::parse`] reverses [`Header::emit`].
 
 pub use crate::fate::{CLASS_NAMES, CLASSES, DATAGRAM_MAX_BYTES, Malformed, Status};
 pub use crate::handler::Served;
@@ -38,14 +37,14 @@ pub use crate::handler::Served;
 use crate::fate::Ending;
 use crate::time::Nanos;
 
-/// Length of the header, which is also the shortest datagram.
+/// Length of the header in bytes; no datagram is shorter.
 pub const HEADER_BYTES: usize = 64;
 /// The protocol version this crate speaks.
 pub const VERSION: u8 = 1;
 
 const MAGIC: [u8; 4] = *b"FBAY";
 
-/// Whether a message asks or answers.
+/// Whether a message is a request or a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -53,34 +52,33 @@ pub enum Kind {
     Request = 1,
     /// From server to client.
     Reply = 2,
-    /// A request that its client may send again. Requests of one source with the same id are one.
+    /// A request that its client may send again. Requests with one id from one source count once.
     Repeatable = 3,
 }
 
-/// A header, parsed. The table of the module says what each field means in which direction.
+/// A parsed header. The table of the module says what each field means in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Request or reply.
     pub kind: Kind,
-    /// The class that the client says the request has; any byte parses, a server refuses those from
+    /// The class that the client states. Any byte parses, but a server refuses values from
     /// [`CLASSES`] on.
     pub class: u8,
     /// How the request ended; [`Status::Ok`] in a request.
     pub status: Status,
-    /// The client's number for this request.
+    /// The client's number for this request; the reply repeats it.
     pub id: u64,
-    /// The client's own word, echoed.
+    /// Any value of the client's; the reply repeats it.
     pub stamp: u64,
-    /// CPU time to burn.
+    /// CPU time for the server to burn.
     pub cost: Nanos,
-    /// Microseconds after arrival at which the answer is worthless; 0 = none.
+    /// Microseconds after arrival from which the answer is worthless; 0 = no deadline.
     pub deadline_us: u32,
     /// Where and how the request was served; all zero in a request.
     pub served: Served,
 }
 
 impl Header {
-    /// A request with nothing but the fields that a client must choose.
+    /// A request without stamp and deadline.
     pub fn request(id: u64, class: u8, cost: Nanos) -> Header {
         Header {
             kind: Kind::Request,
@@ -97,8 +95,8 @@ impl Header {
     /// Reads the header at the front of `datagram`.
     ///
     /// # Errors
-    /// The first rule that `datagram` breaks, in the order of [`Malformed`]; replies are
-    /// well-formed here.
+    /// The first rule that `datagram` breaks, in the order of [`Malformed`]. A reply is no error
+    /// here.
     pub fn parse(datagram: &[u8]) -> Result<Header, Malformed> {
         if datagram.is_empty() {
             return Err(Malformed::Empty);
@@ -143,13 +141,13 @@ impl Header {
         })
     }
 
-    /// How long the client had better wait before it sends the request again: of a reply that says
-    /// that it was shed. Zero where nothing is said.
+    /// How long the client should wait before it sends a shed request again. Zero if the server did
+    /// not say, or the request was not shed.
     pub fn retry_after(&self) -> Nanos {
         if self.status.ending() == Ending::Shed { self.served.queue_wait } else { Nanos::ZERO }
     }
 
-    /// The header's bytes.
+    /// The header as bytes on the wire.
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
@@ -171,7 +169,7 @@ impl Header {
     }
 }
 
-/// The `N` bytes at `offset`; the table of the module keeps every offset inside the header.
+/// The `N` bytes at `offset`, which must lie inside the header.
 fn field<const N: usize>(bytes: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
     let mut field = [0; N];
     field.copy_from_slice(&bytes[offset..offset + N]);

@@ -1,4 +1,4 @@
-//! Replies as handlers write them, and where their datagrams are.
+//! Tests of replies: writing in place, cutting, overflow, datagrams.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,8 +25,8 @@ fn a_reply_does_not_advance_beyond_its_room() {
     Reply::new(&mut [0; 2]).advance(3);
 }
 
-// Is a reply that had no room marked, by either way to write, and does only emptying it take the
-// mark away?
+// Does a write that does not fit mark the reply, by both ways to write? Does only `clear` remove
+// the mark?
 #[test]
 fn what_does_not_fit_marks_the_reply() {
     let mut buffer = [0; 5];
@@ -44,7 +44,7 @@ fn what_does_not_fit_marks_the_reply() {
     write!(reply, "{}-{}", 12, 34).expect("five bytes");
     assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
 }
-// No datagram is longer than a length of UDP can say, and no reply longer than a datagram.
+// Is a reply no longer than a UDP datagram can be?
 #[test]
 fn a_reply_is_no_longer_than_a_datagram() {
     let mut buffer = vec![0; 70_000];
@@ -55,7 +55,8 @@ fn a_reply_is_no_longer_than_a_datagram() {
 }
 
 proptest! {
-    // Are the datagrams those of a list of lists that is written, begun and cut in the same way?
+    // Do the extents agree with a plain list of lists that is written, begun and cut in the same
+    // way?
     #[test]
     fn extents_are_those_of_a_list(steps in prop::collection::vec((0..4_u8, 0..40_usize), 0..40)) {
         let (mut extents, mut model) = (Extents::default(), vec![0_usize]);
