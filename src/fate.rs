@@ -1,4 +1,4 @@
-//! How a datagram ends. Every received datagram ends in exactly one fate, or is still in flight.
+//! Fates: how a datagram ended. Every received datagram has exactly one fate, or is in flight.
 //!
 //! ```
 //! use forebay::fate::{Fate, Fates, Status};
@@ -12,21 +12,21 @@
 //! assert_eq!(fates.received, ended + fates.in_flight);
 //! ```
 
-/// The longest datagram that a server receives by default: what an Ethernet frame carries, and some
-/// room.
+/// Default of `--datagram-max`, the longest datagram that a server receives: an Ethernet frame
+/// fits.
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
-/// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one
-/// label each.
+/// Number of classes of requests, counted from 0. All standard workloads fit, and metrics stay
+/// small with one label each.
 pub const CLASSES: usize = 8;
 
-/// The most reasons of its own for which a handler may reject: enough to tell clients' mistakes
-/// apart, few enough for one label each.
+/// The most reasons of its own that a handler may name in [`Rejected::because`]. Each is a label of
+/// the metrics.
 pub const REASONS: usize = 16;
 
-/// Names of the classes, as metrics and reports show them.
+/// Default names of the classes in metrics and reports.
 pub const CLASS_NAMES: [&str; CLASSES] = ["short", "long", "class2", "class3", "class4", "class5", "class6", "class7"];
 
-/// Makes enums whose values are labels of metrics or keys in JSON: one row is a value and its name.
+/// Makes enums whose values are labels of metrics or keys in JSON. One row is a value and its name.
 macro_rules! labels {
     ($($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:expr,)+ })+) => { $(
         $(#[$about])*
@@ -38,13 +38,13 @@ macro_rules! labels {
         }
 
         impl $type {
-            /// Every value, in the order of their numbers.
+            /// Every value, in the order of the rows.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
 
-            /// The names, in the order of [`Self::ALL`].
+            /// The name of each value, in the order of [`Self::ALL`].
             pub const NAMES: [&'static str; $type::ALL.len()] = [$($name),+];
 
-            /// The name in metrics and JSON.
+            /// The value's name in metrics and JSON.
             pub const fn name(self) -> &'static str {
                 $type::NAMES[self as usize]
             }
@@ -53,21 +53,19 @@ macro_rules! labels {
 }
 pub(crate) use labels;
 
-/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its
-/// client, if there is one. The reply has what the client counts it as, the status, and the
-/// status's number on the wire.
+/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate and its name. For a fate whose
+/// client gets a reply, the row adds the [`Ending`], the [`Status`] and its number on the wire.
 macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
-            /// The end of a datagram that a server received. The names are those of `/latency` and
-            /// of the metrics.
+            /// How a received datagram ended. `/latency` and the metrics use these names.
             Fate {
                 $($(#[$meaning])* $variant = stringify!($name),)+
             }
         }
 
         impl Fate {
-            /// The status in the reply to the client; `None` if there is no reply.
+            /// The status that the reply to the client states; `None` if there is no reply.
             pub const fn status(self) -> Option<Status> {
                 match self {
                     $(Fate::$variant => {
@@ -78,7 +76,7 @@ macro_rules! fates {
             }
         }
 
-        /// The end of a request, as stated in its reply.
+        /// How a request ended, as its reply states it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -93,7 +91,7 @@ macro_rules! fates {
             /// Every status, in the order of their numbers.
             pub const ALL: [Status; [$($($number,)?)+].len()] = [$($(Status::$status,)?)+];
 
-            /// What a client counts a reply with this status as.
+            /// The kind of ending that a client counts a reply with this status under.
             pub const fn ending(self) -> Ending {
                 match self {
                     $($(Status::$status => Ending::$ending,)?)+
@@ -101,8 +99,8 @@ macro_rules! fates {
             }
         }
 
-        /// The number of datagrams by fate: `received` is the sum of all others but
-        /// `kernel_dropped`, and arrivals are `received + kernel_dropped`.
+        /// Number of datagrams by fate. `received` is the sum of all fates and `in_flight`;
+        /// arrivals are `received + kernel_dropped`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
         #[non_exhaustive]
@@ -112,14 +110,14 @@ macro_rules! fates {
             $($(#[$meaning])* pub $name: u64,)+
             /// Datagrams received and not ended yet.
             pub in_flight: u64,
-            /// Datagrams dropped by the kernel at the server's sockets, and so never received.
-            /// `None` (`null`) where that cannot be read.
+            /// Datagrams that the kernel dropped at the server's sockets before they were received.
+            /// `None` (`null`) where the host does not tell.
             pub kernel_dropped: Option<u64>,
         }
 
         impl Fates {
-            /// Fates from the number of datagrams that ended in each, in the order of
-            /// [`Fate::ALL`].
+            /// Counts from the number of datagrams that ended in each fate, in the order of
+            /// [`Fate::ALL`]. The rest of `received` is in flight.
             #[cfg_attr(doc, doc(hidden))]
             pub fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
                 let sum = ended.iter().sum();
@@ -128,7 +126,7 @@ macro_rules! fates {
                 Fates { received, $($name: ended[Fate::$variant as usize],)+ in_flight, kernel_dropped }
             }
 
-            /// The number of datagrams that met `fate`.
+            /// The number of datagrams that ended in `fate`.
             pub const fn of(&self, fate: Fate) -> u64 {
                 match fate {
                     $(Fate::$variant => self.$name,)+
@@ -139,57 +137,58 @@ macro_rules! fates {
 }
 
 fates! {
-    /// Served, and its reply handed to the kernel.
+    /// The handler served the request, and the kernel took the reply.
     Answered = answered => Answered(Ok = 0),
-    /// Served, and the handler chose not to reply.
+    /// The handler served the request and chose to send no reply.
     NoReply = no_reply,
-    /// Neither served nor answered: the handler chose so when it came.
+    /// The handler rejected the datagram at admission, without an answer.
     Ignored = ignored,
-    /// Not a request of the handler's protocol; the reason is a [`Malformed`].
+    /// The datagram is not a request of the handler's protocol; [`Malformed`] has the reasons.
     Malformed = malformed,
-    /// Well-formed, but not served (cost above the cap, unknown class); the reason is a
-    /// [`Refused`].
+    /// The request is well-formed, but the handler refused it at admission; [`Refused`] has the
+    /// reasons.
     Refused = refused => Refused(Refused = 1),
-    /// A queue on its way was full.
+    /// The request found a full queue.
     ShedQueueFull = shed_queue_full => Shed(ShedQueueFull = 2),
-    /// Its deadline passed, before it was served or while it was, or would have before its end; the
-    /// reason is an [`Expired`].
+    /// The request's deadline passed, or would have passed before its end; [`Expired`] has the
+    /// reasons.
     ShedExpired = shed_expired => Shed(ShedExpired = 3),
-    /// Its sender was over its rate.
+    /// The sender exceeded its rate.
     ShedRate = shed_rate => Shed(ShedRate = 4),
-    /// The server was stopping.
+    /// The server was stopping and no longer served new requests.
     ShedDraining = shed_draining => Shed(ShedDraining = 5),
-    /// The handler did not come to a reply that can be sent; the reason is a [`Failed`].
+    /// The handler produced no reply that can be sent; [`Failed`] has the reasons.
     Failed = failed => Failed(Failed = 6),
-    /// The handler's future stopped for a reason that the runtime cannot resume.
+    /// The handler's future was pending, and nothing was left that could wake it.
     Stalled = stalled => Failed(Stalled = 7),
-    /// It had waited for longer than `--max-wait`.
+    /// The request waited longer than `--max-wait`.
     ShedWaited = shed_waited => Shed(ShedWaited = 8),
-    /// Served, but the kernel did not take the reply.
+    /// The handler served the request, but the kernel did not take the reply.
     Unsent = unsent,
-    /// It repeats a request that was in the server, whose answer is for both.
+    /// The datagram repeats a request that the server already held. One answer serves both.
     Duplicate = duplicate,
 }
 
 impl Fate {
-    /// The fates of what a handler rejects, which its own reasons divide.
+    /// The fates of datagrams that a handler rejects at admission. A handler may name its own
+    /// reasons for them.
     pub const REJECTIONS: [Fate; 4] = [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate];
 }
 
-/// What a client counts a reply as: fewer kinds than the server's fates.
+/// How a client counts a reply. Several fates share one ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Served.
+    /// The request was served.
     Answered,
-    /// The server does not serve such requests.
+    /// The server never serves requests like this one.
     Refused,
-    /// The server was too busy, over its rate, too late or stopping.
+    /// The server shed the request: too busy, over the rate, too late or stopping.
     Shed,
     /// The handler panicked or stalled, or its reply did not fit.
     Failed,
 }
 
-// A status is read from the wire as an index into `Status::ALL`.
+// `Status::ALL` is indexed by the number on the wire.
 const _: () = {
     let mut number = 0;
     while number < Status::ALL.len() {
@@ -199,89 +198,91 @@ const _: () = {
 };
 
 impl Default for Fates {
-    /// The fates of a server that has received nothing and whose kernel has dropped nothing.
+    /// The counts of a server that has received nothing, and whose kernel has dropped nothing.
     fn default() -> Fates {
         Fates::new(0, &[0; Fate::ALL.len()], Some(0))
     }
 }
 
 impl Fates {
-    /// The number of datagrams that came to the server's sockets; `None` where the kernel's drops
-    /// cannot be read.
+    /// Datagrams that reached the server's sockets, dropped ones included. `None` where the host
+    /// does not tell the kernel's drops.
     pub fn arrived(&self) -> Option<u64> {
         self.kernel_dropped.map(|dropped| self.received + dropped)
     }
 }
 
 labels! {
-    /// Why a datagram is not a message of this protocol. Each is a counter, and none is answered.
+    /// Why a datagram is not a request of the handler's protocol. Each reason has a counter. No
+    /// such datagram is answered.
     Malformed {
-        /// No bytes at all.
+        /// The datagram has no bytes.
         Empty = "empty",
-        /// Shorter than a header.
+        /// The datagram is shorter than the protocol's header.
         Truncated = "truncated",
-        /// Longer than `--datagram-max`.
+        /// The datagram is longer than `--datagram-max`.
         Oversize = "oversize",
-        /// Does not begin with the magic bytes.
+        /// The datagram does not begin with the protocol's magic bytes.
         Magic = "magic",
-        /// Another protocol version.
+        /// The datagram has another protocol version.
         Version = "version",
-        /// Neither a request nor a reply, or a status out of range.
+        /// The kind of message or its status is out of range.
         Kind = "kind",
-        /// A reply, sent to a server: answering it could start an endless exchange between two
-        /// servers.
+        /// The datagram is a reply. Answering replies could make two servers answer each other for
+        /// ever.
         Reply = "reply",
-        /// Sent from port 0, to which no answer can go.
+        /// The datagram came from port 0, which cannot be answered.
         SourcePort = "source_port",
-        /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they
-        /// are sent.
+        /// The datagram came from a port of `--reject-source-ports`: services there answer
+        /// everything, which would loop.
         ReflectorPort = "reflector_port",
-        /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
+        /// The source address is unspecified, broadcast or multicast, so it names no single host.
         SourceAddress = "source_address",
-        /// Sent from the server's own address and port: it would answer itself.
+        /// The datagram came from the server's own address and port; the server would answer
+        /// itself.
         OwnAddress = "own_address",
-        /// Sent to a broadcast or multicast address.
+        /// The datagram was sent to a broadcast or multicast address.
         Destination = "destination",
-        /// Breaks another rule of the handler's own protocol.
+        /// The datagram breaks another rule of the handler's protocol.
         Other = "other",
     }
-    /// Why a well-formed request is not served.
+    /// Why a well-formed request is refused at admission.
     Refused {
-        /// It asks for more CPU time than `--cost-cap` allows.
+        /// The request asks for more CPU time than `--cost-cap` allows.
         CostCap = "cost_cap",
-        /// Its class is not one that the server knows.
+        /// The server does not know the request's class.
         UnknownClass = "unknown_class",
-        /// Breaks a rule of the handler's own.
+        /// The request breaks another rule of the handler.
         Other = "other",
     }
-    /// How a request and its deadline missed each other.
+    /// Why a request ended as [`Fate::ShedExpired`].
     Expired {
         /// The deadline had passed.
         Passed = "passed",
-        /// The request had not begun, and was expected to take longer than what was left.
+        /// The request had not begun, and its expected time was longer than the time left.
         TooLate = "too_late",
     }
-    /// Why the age of a datagram, by the kernel's receive stamp, cannot be true: the clock was set
-    /// meanwhile.
+    /// Why a datagram's age, by the kernel's receive stamp, is impossible. The cause is a clock
+    /// that was set.
     ClockAnomaly {
         /// The stamp lies in the future; the age counts as zero.
         Ahead = "ahead",
-        /// The stamp is older than anything that can be in the socket; the age counts as the
-        /// longest that can be.
+        /// The stamp is older than the socket's buffer can hold; the age counts as the longest
+        /// possible.
         Behind = "behind",
     }
-    /// Why the handler did not come to a reply that can be sent.
+    /// Why the handler produced no reply that can be sent.
     Failed {
-        /// The handler panicked, or a child of its request did.
+        /// The handler, or a child of its request, panicked.
         Panic = "panic",
-        /// The reply had no room for what the handler wrote.
+        /// The handler wrote more than the reply has room for.
         Overflow = "overflow",
     }
-    /// Why a call to receive failed. It concerns no datagram: what waits in the socket stays there.
+    /// Why a system call to receive failed. No datagram is lost: the socket keeps what it holds.
     ReceiveError {
-        /// A rule of the host forbids it.
+        /// A rule of the host forbids the call.
         Denied = "denied",
-        /// The system does not know the call.
+        /// The kernel does not know the call.
         Unsupported = "unsupported",
         /// The kernel had no memory.
         NoMemory = "no_memory",
@@ -290,18 +291,18 @@ labels! {
         /// Anything else.
         Other = "other",
     }
-    /// Why the kernel did not take a message.
+    /// Why the kernel did not take a reply.
     Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
-        /// The kernel had no memory. It says the same of a full device queue, but only to sockets
-        /// that ask for the errors of all their peers (`IP_RECVERR`). Ours do not ask.
+        /// The kernel had no memory. A full device queue is not counted here: the kernel reports it
+        /// only to sockets with `IP_RECVERR`, which the server does not set.
         QueueFull = "queue_full",
-        /// Longer than the path takes; replies are never fragmented.
+        /// The reply is longer than the path's MTU; replies are never fragmented.
         TooLong = "too_long",
-        /// A rule of the host forbids it.
+        /// A rule of the host, such as a firewall, forbids it.
         Denied = "denied",
-        /// There is no way to the peer.
+        /// The host has no route to the peer.
         Unreachable = "unreachable",
         /// Anything else.
         Other = "other",

@@ -1,5 +1,5 @@
-//! The inside: no part of what this crate promises. The load generator, benches and tests of this
-//! repository reach it.
+//! Internals for the load generator, benches and tests of this repository. They may change in any
+//! release.
 
 #[path = "emulation/mod.rs"]
 pub mod emulation;

@@ -1,4 +1,4 @@
-//! The laboratory of the load generator, compiled for tests of this crate.
+//! The virtual-time simulator of `loadgen`, compiled into the tests of this crate.
 
 #[path = "../loadgen/src/lab/sim/mod.rs"]
 pub(crate) mod sim;

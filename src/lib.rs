@@ -2,21 +2,20 @@
 //!
 //! # Code map
 //!
-//! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table).
-//! Modules without a link are the inside: other programs do not see them.
+//! Modules are listed from the edge of the server down, and each imports only modules below it.
+//! `tests/it/sources/imports.rs` checks this. Modules without a link are private.
 //!
-//! - `cli`: [`main`], which makes a program of a handler; `forebay serve` is such a program;
-//! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
-//! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a
-//!   worker;
+//! - `cli`: [`main`] makes a command-line program of a handler, as `forebay serve` is one;
+//! - [`config`]: turns flags, environment and file into a checked [`config::Config`];
+//! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
-//! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its
-//!   protocol `wire`;
-//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know
-//!   each other;
-//! - `sched`: the policies and the worker as a state machine, pure;
-//! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them,
+//! - [`handler`]: the interface that a service implements, and the bench service
+//!   (`handler::builtin`) with its protocol (`wire`);
+//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches); neither imports the
+//!   other;
+//! - `sched`: the policies, and the worker as a state machine without input and output;
+//! - [`output`]: writes to standard output and standard error, which may be full or unread;
+//! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
 //!   `queue`, `trace`, [`metrics`], [`fate`], [`time`].
 //!
 //! # Glossary
@@ -67,8 +66,7 @@ pub mod time;
 
 #[cfg(feature = "cli")]
 mod cli;
-// Of the documentation alone it is hidden, because `missing_docs` reads a hidden module as one that
-// is public.
+// Hidden in the documentation only: `missing_docs` treats a module that is always hidden as public.
 #[cfg_attr(doc, doc(hidden))]
 pub mod inside;
 
@@ -76,15 +74,15 @@ pub mod inside;
 use inside::trace;
 use inside::{emulation, net, queue, runtime, sched, yields};
 
-// The explorer and the tests of `adapt` drive the server's own parts in the virtual time of the
-// laboratory.
+// The explorer and the tests of `adapt` drive parts of the server in the virtual time of `lab`.
 #[cfg(all(test, feature = "cli"))]
 extern crate self as forebay;
 #[cfg(all(test, feature = "cli"))]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "these tests use a part of it")]
 mod lab;
 
-/// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
+/// The `clap` crate that parses the flags of [`main`]. Use it as `use forebay::clap`, and the
+/// versions always match.
 #[cfg(feature = "cli")]
 pub use clap;
 #[cfg(feature = "cli")]

@@ -1,4 +1,4 @@
-//! The `forebay` binary: hands its arguments to the library and its exit code to the shell.
+//! The `forebay` binary: passes its arguments to the library and returns the library's exit code.
 
 use std::process::ExitCode;
 

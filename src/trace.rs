@@ -1,5 +1,6 @@
-//! A trace: the requests of one run as text, with a header line and one line for each request. The
-//! load generator and `GET /capture` write it, the simulator and the load generator replay it.
+//! A trace is a text file of the requests of one run: a header line, then one line per request. The
+//! load generator and `GET /capture` write traces. The simulator and the load generator replay
+//! them.
 //!
 //! ```text
 //! # comments and blank lines mean nothing
@@ -13,51 +14,52 @@ use crate::fate::CLASS_NAMES;
 use crate::time::Nanos;
 use std::fmt;
 
-/// The first word of a trace.
+/// The first word of a trace's header line: format and version.
 pub const SCHEMA: &str = "forebay-trace/1";
 
-/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts
-/// `time_scale` times as long.
+/// The requests of one run. Times count from the start of the run and are stretched by
+/// `time_scale`; costs are not stretched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Factor on every cost; above zero.
+    /// Factor by which the run stretches every cost; above zero.
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
     pub emulated: bool,
-    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real
-    /// ones, which were not measured.
+    /// CPU time of each step on an emulated core, before the time scale. [`Overheads::NONE`] on
+    /// real cores, whose steps were not measured.
     pub overheads: Overheads,
-    /// The number of the server's workers, each with a socket; above zero.
+    /// Number of the server's workers, which have one socket each; above zero.
     pub workers: u16,
-    /// The seed of the schedule.
+    /// Seed from which the arrival schedule was drawn.
     pub seed: u64,
-    /// The warm-up: requests with an earlier intended time were not measured.
+    /// Length of the warm-up: requests intended to be sent earlier were not measured.
     pub warmup: Nanos,
-    /// The time from arrival to expiry of each request; `None` = never.
+    /// Time from a request's arrival until its answer is worthless; `None` = no deadline.
     pub deadline: Option<Nanos>,
-    /// The workload that the requests were drawn from, on one line.
+    /// The workload that the requests were drawn from, as one line of text.
     pub workload: String,
-    /// Requests that came to the server beside these, and are left out, most of them because their
-    /// cost is not known.
+    /// Requests that reached the server but are missing in `requests`, mostly because their cost is
+    /// unknown.
     pub left_out: u64,
-    /// The requests in the order of sending; at least one when a trace is read.
+    /// The requests in the order of sending; a trace that is read has at least one.
     pub requests: Vec<TraceRequest>,
 }
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When it should have been sent, after the start of the run: latency counts from here.
+    /// When the schedule wanted the request sent, after the start of the run. Latency counts from
+    /// here.
     pub intended: Nanos,
-    /// When it was sent; no earlier than intended, and than the one before.
+    /// When the request was sent: not before `intended`, nor before the previous request.
     pub sent: Nanos,
-    /// The CPU time that it asked for, before the time scale; above zero.
+    /// CPU time that the request asked for, before the time scale; above zero.
     pub cost: Nanos,
-    /// The number of its source port.
+    /// Number that stands for the request's source port.
     pub flow: u16,
-    /// The worker that owns the socket of its arrival, by the kernel's hash of its flow.
+    /// The worker whose socket the kernel's hash of the flow chose.
     pub socket: u16,
-    /// The number of its class.
+    /// Number of the request's class, from 0.
     pub class: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What a yield costs on this host, measured: for policies and `loadgen calibrate`.
+//! Measures the cost of one yield on this host. Policies and `loadgen calibrate` use it.
 
 use crate::handler::checkpoint;
 use crate::queue::Sharded;
@@ -9,21 +9,20 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::task::Waker;
 
-/// The least of several mean times of a yield, and of the cold start after it: any excess is other
-/// activity of the machine.
+/// Time of a yield plus the cold cache after it: the least of 20 measurements, because other
+/// activity of the machine only adds time. At least 1 ns.
 pub(crate) fn least_time() -> Nanos {
     (0..20).map(|_| mean_time()).min().unwrap_or(Nanos::ZERO).plus(cold_start()).max(Nanos::new(1))
 }
 
-/// The bytes of a cache line.
+/// One cache line.
 type Line = [u8; 64];
 
 /// Lines of a first-level data cache on most processors: 32 KiB.
 const CACHED: usize = 512;
 
-/// How much longer a request takes at first that is resumed: others have used the first-level cache
-/// meanwhile. It is the time to read that cache anew from the next level, less the time to read it
-/// once more.
+/// Extra time of a resumed request, because others have evicted its data from the first-level
+/// cache. It is the time of a cold read of 32 KiB, less the time of a warm read.
 fn cold_start() -> Nanos {
     let read = |lines: &[Line]| {
         let start = clock::now();
@@ -39,8 +38,7 @@ fn cold_start() -> Nanos {
     cold.minus(warm)
 }
 
-/// The mean time that it takes to pause a handler, queue its continuation and resume it, over 1,000
-/// yields.
+/// Mean time to pause a handler, queue its continuation and resume it, over 1,000 yields.
 pub fn mean_time() -> Nanos {
     const YIELDS: u32 = 1_000;
     let queue = Sharded::new(1, 1);
