@@ -1,5 +1,4 @@
-//! Where a server is reached, and by whom: parsing the text of addresses, ports and paths, and
-//! showing it again.
+//! Parses the text of addresses, ports, networks and paths, and shows them as text again.
 
 use super::value::{LISTEN_MAX, REJECTED_PORTS_MAX, Refusal, TRUSTED_NETWORKS_MAX, list, number, option_text};
 use crate::net::{Network, SourcePrefix};
@@ -7,12 +6,13 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// An IP address and a port.
+/// Parses an IP address with a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
     text.parse().map_err(|_| "not an IP address and a port".to_owned())
 }
 
-/// What `parse` makes of a text that takes code of feature `admin`; `None` for `off`.
+/// The value that `parse` reads, `None` for `off`, or an error in a program without feature
+/// `admin`, where only `off` works.
 fn unless_off<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<Option<T>, Refusal> {
     match text {
         "off" => Ok(None),
@@ -24,12 +24,12 @@ fn unless_off<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, Refusal>) -> 
 const NO_ADMIN: &str =
     "more than this program has: it was built without forebay's feature admin, so that only off works";
 
-/// The address of the admin endpoint; `None` for `off`.
+/// Parses the address of the admin endpoint; `None` = `off`.
 pub(super) fn admin(text: &str) -> Result<Option<SocketAddr>, Refusal> {
     unless_off(text, address)
 }
 
-/// Addresses separated by commas, of which no two take the same datagrams.
+/// Parses listening addresses separated by commas. No two may receive the same datagrams.
 pub(super) fn listen(text: &str) -> Result<Vec<SocketAddr>, Refusal> {
     let is_list = text.contains(',');
     let parse = |part: &str| {
@@ -48,16 +48,16 @@ fn same(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
 }
 
-/// Whether one of two addresses is the wildcard of the other's family and port. `[::]` leaves IPv4
-/// to an IPv4 address of its port.
+/// Whether one address is the wildcard of the other's family and port, so that both would receive
+/// the same datagrams. `[::]` and an IPv4 address do not collide.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
     let overlap = ip.is_ipv4() == other_ip.is_ipv4() && (ip.is_unspecified() || other_ip.is_unspecified());
     overlap && one.port() == other.port() && one.port() != 0
 }
 
-/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are
-/// known only to the host that binds them.
+/// Parses a unicast or wildcard address with a port. A network's own broadcast address passes here,
+/// because only the host that binds the address knows it.
 fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
     let address = address(text)?;
     match address.ip().to_canonical() {
@@ -67,19 +67,19 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
     }
 }
 
-/// Ports separated by commas; `none` for no port.
+/// Parses ports separated by commas; `none` = no port.
 pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
     let parse = |part: &str| number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"));
     different(text, (REJECTED_PORTS_MAX, "ports"), parse, "port")
 }
 
-/// Networks separated by commas; `none` for no network.
+/// Parses networks separated by commas; `none` = no network.
 pub(super) fn networks(text: &str) -> Result<Vec<Network>, Refusal> {
     let parse = |part: &str| part.parse().map_err(|refusal| format!("{part:?} is {refusal}"));
     different(text, (TRUSTED_NETWORKS_MAX, "networks"), parse, "network")
 }
 
-/// Different values separated by commas; `none` for none.
+/// Parses a list separated by commas without repeated values; `none` = an empty list.
 fn different<T: PartialEq + Display>(
     text: &str,
     most: (usize, &str),
@@ -92,17 +92,17 @@ fn different<T: PartialEq + Display>(
     list(text, most, parse, |one, other| (one == other).then(|| format!("{name} {other} is named twice")))
 }
 
-/// Bits of IPv4 and bits of IPv6.
+/// Parses two prefix lengths in bits: IPv4, then IPv6.
 pub(super) fn source_prefix(text: &str) -> Result<SourcePrefix, Refusal> {
     let (v4, v6) = text.split_once(',').ok_or_else(|| "not two numbers separated by a comma".to_owned())?;
     let bits = |of, text: &str, most| number(text.trim(), 1..=most).map_err(|refusal| format!("{of} is {refusal}"));
     Ok(SourcePrefix { v4: bits("IPv4", v4, 32)?, v6: bits("IPv6", v6, 64)? })
 }
 
-/// The longest path of a Unix socket, which ends with a zero byte in 108.
+/// The longest path of a Unix socket, in bytes: the kernel has 108, the final zero byte included.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The path of a Unix socket; `None` for `off`.
+/// Parses the path of a Unix socket; `None` = `off`.
 pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
     if text.len() > SOCKET_PATH_BYTES_MAX {
         return Err(format!("{} bytes long", text.len()));
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::config::value::{list_or_none, list_text, option_text};
 
-    /// Asserts that `parse` refuses each text with this reason.
+    /// Asserts that `parse` refuses each text with the reason beside it.
     fn assert_refused<T: std::fmt::Debug>(parse: fn(&str) -> Result<T, String>, rows: &[(&str, &str)]) {
         for (text, reason) in rows {
             let refusal = parse(text).unwrap_err();
@@ -132,7 +132,8 @@ mod tests {
         }
     }
 
-    // Is `off` no endpoint, and everything else an address, or refused where there is no endpoint?
+    // Does `off` mean no endpoint? Is any other value an address, or refused without feature
+    // `admin`?
     #[test]
     fn the_endpoint_may_be_off() {
         assert_eq!(admin("off").map(|address| option_text(address, "off")).as_deref(), Ok("off"));
@@ -164,7 +165,7 @@ mod tests {
         assert_refused(listen, &refused);
     }
 
-    // Which lists of addresses are refused, and is a list the text that it was?
+    // Which lists of addresses are refused? Is an accepted list shown as it was written?
     #[test]
     fn a_server_listens_on_several_addresses() {
         let many: Vec<String> = (1..=17).map(|last| format!("127.0.0.{last}:0")).collect();
@@ -192,7 +193,7 @@ mod tests {
         assert_refused(listen, &refused);
     }
 
-    // Which lists of ports are refused, and is a list the text that it was?
+    // Which lists of ports are refused? Is an accepted list shown as it was written?
     #[test]
     fn ports_are_different_and_few() {
         for (text, ports_of_it) in [("none", vec![]), ("7", vec![7]), ("65535,1", vec![65_535, 1])] {
@@ -215,7 +216,7 @@ mod tests {
         assert_refused(ports, &refused);
     }
 
-    // Which lengths of prefixes are refused, and by which reason?
+    // Which prefix lengths are refused, and with which reason?
     #[test]
     fn prefixes_have_bits_of_both_families() {
         for (text, bits) in [("24,56", SourcePrefix::NETWORK), ("32, 64", SourcePrefix { v4: 32, v6: 64 })] {

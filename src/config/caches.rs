@@ -1,25 +1,25 @@
-//! Which CPUs this process may use, and which of them share a last-level cache.
+//! The CPUs that this process may use, and the last-level caches that they share.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fs;
 use std::path::Path;
 
-/// The CPUs that this process may use, those that share a last-level cache side by side. In their
-/// order where the kernel says nothing.
+/// The CPUs that this process may use, grouped by last-level cache. In numerical order where the
+/// kernel does not tell the caches.
 pub(crate) fn cpus_by_cache() -> Vec<usize> {
     by_cache(Path::new(SYSFS), allowed()).into_iter().map(|(_, cpu)| cpu).collect()
 }
 
-/// Last-level caches of the CPUs of this many workers; `None` where the kernel does not say, or
-/// CPUs are fewer.
+/// Number of last-level caches that the CPUs of the first `workers` workers have. `None` where the
+/// kernel does not tell, or there are fewer CPUs than workers.
 pub(super) fn used(workers: usize) -> Option<usize> {
     count(&by_cache(Path::new(SYSFS), allowed()), workers)
 }
 
 const SYSFS: &str = "/sys/devices/system/cpu";
 
-/// The CPUs of the calling thread's affinity mask.
+/// The CPUs in the calling thread's affinity mask.
 pub(super) fn allowed() -> Vec<usize> {
     let this_thread = Pid::from_raw(0);
     let allowed = sched_getaffinity(this_thread);
@@ -32,14 +32,14 @@ fn count(by_cache: &[(Option<usize>, usize)], workers: usize) -> Option<usize> {
     Some(caches.len())
 }
 
-/// Each of `cpus` behind the lowest CPU that shares its last-level cache, in the order of both.
+/// Pairs each CPU with the lowest CPU that shares its last-level cache, sorted by both.
 fn by_cache(root: &Path, cpus: Vec<usize>) -> Vec<(Option<usize>, usize)> {
     let mut all: Vec<_> = cpus.into_iter().map(|cpu| (first_of_cache(root, cpu), cpu)).collect();
     all.sort_unstable();
     all
 }
 
-/// The lowest CPU that shares the cache of the highest level with `cpu`.
+/// The lowest CPU that shares the last-level cache of `cpu`.
 fn first_of_cache(root: &Path, cpu: usize) -> Option<usize> {
     let caches = fs::read_dir(root.join(format!("cpu{cpu}/cache"))).ok()?;
     let number = |text: String| text.split([',', '-', '\n']).next()?.trim().parse::<usize>().ok();
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
     use crate::sched::grouping::groups_of;
 
-    /// A made-up host of `cpus` CPUs. Each has a cache of its own. It shares another with each CPU
-    /// of the same number modulo `caches`.
+    /// A simulated sysfs with `cpus` CPUs. Each CPU has a cache of its own. CPUs of equal number
+    /// modulo `caches` share another one.
     fn host(name: &str, cpus: usize, caches: usize) -> std::path::PathBuf {
         let root = std::env::temp_dir().join(format!("forebay-caches-{name}-{}", std::process::id()));
         for cpu in 0..cpus {
@@ -73,8 +73,7 @@ mod tests {
         root
     }
 
-    // Do groups follow the caches of a host of 64 CPUs, and do workers in turn have CPUs of one
-    // cache?
+    // Do groups follow the caches of a host of 64 CPUs? Do consecutive workers share a cache?
     #[test]
     fn groups_follow_the_caches() {
         let root = host("64", 64, 8);

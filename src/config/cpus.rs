@@ -1,4 +1,4 @@
-//! How many CPUs this process may use, and how long the kernel has stopped it for using more.
+//! How many CPUs this process may use, and how long the kernel throttled it for using more.
 
 use super::caches::allowed;
 use super::value::WORKERS_MAX;
@@ -7,22 +7,24 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-/// CPUs that this process may use: those of the calling thread's affinity mask. No more than the
-/// least quota of its cgroup and of those above (v1 or v2). At least 1 and at most
+/// Number of CPUs that this process may use, by the affinity mask of the calling thread. At most
+/// the smallest CPU quota of the process's cgroup and its ancestors (v1 or v2). Between 1 and
 /// [`WORKERS_MAX`]. Read anew at each call.
 ///
-/// A quota of 1.5 CPUs counts as 2: one worker would leave a third of it unused. Two that have work
-/// all the time are stopped for a quarter of each scheduling period, and `/slow` says so.
+/// A quota of 1.5 CPUs counts as 2, because one worker would leave a third of it unused. Two
+/// workers that are always busy are then throttled for a quarter of each period, and `/slow`
+/// reports that.
 pub(crate) fn cpus() -> usize {
     let quota = folders(&own()).iter().filter_map(|folder| quota(folder)).min();
     let mask = allowed().len();
-    // A mask has no room for more than 1,024 CPUs.
+    // An affinity mask holds at most 1,024 CPUs.
     let cpus = if mask > 0 { mask } else { thread::available_parallelism().map_or(1, NonZero::get) };
     cpus.min(quota.unwrap_or(WORKERS_MAX)).clamp(1, WORKERS_MAX)
 }
 
-/// How many scheduling periods have used up a quota of this process's cgroup, or of one above it.
-/// And how long its threads were stopped then, summed over CPUs. `None` where no cgroup says so.
+/// How often the kernel throttled this process's cgroup or an ancestor for a used-up quota, in
+/// scheduling periods. Also how long its threads were stopped, summed over CPUs. `None` without
+/// such a cgroup.
 pub(crate) fn throttled() -> Option<(u64, Nanos)> {
     let each = folders(&own()).into_iter().filter_map(|folder| {
         let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
@@ -39,8 +41,8 @@ fn own() -> String {
     fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// Where a process of these cgroups (`/proc/PID/cgroup`) has limits of its CPU time, up to the
-/// root. In a container, the path may be the host's: then only the root is there.
+/// The folders with CPU limits for a process of these cgroups (`/proc/PID/cgroup`), up to the root.
+/// In a container, the paths may be those of the host, where only the root exists.
 fn folders(cgroups: &str) -> Vec<PathBuf> {
     let hierarchy = |line: &str| {
         let (_, rest) = line.split_once(':')?;
@@ -57,11 +59,11 @@ fn folders(cgroups: &str) -> Vec<PathBuf> {
     cgroups.lines().filter_map(hierarchy).flatten().collect()
 }
 
-/// The quota that is set in `folder`, in CPUs, rounded up.
+/// The CPU quota in `folder`, in CPUs, rounded up; `None` = no quota.
 fn quota(folder: &Path) -> Option<usize> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let text = read("cpu.max").or_else(|| Some(read("cpu.cfs_quota_us")? + &read("cpu.cfs_period_us")?))?;
-    // No quota is `max`, or -1.
+    // Without a quota the file says `max`, or -1.
     let mut figures = text.split_whitespace().map_while(|figure| figure.parse::<u64>().ok());
     let (quota, period) = (figures.next()?, figures.next()?);
     usize::try_from(quota.div_ceil(period.max(1))).ok()
@@ -71,7 +73,7 @@ fn quota(folder: &Path) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // Is a quota rounded up, in both versions, and is none where none is set?
+    // Is a quota rounded up, in both versions? Is there none where none is set?
     #[test]
     fn a_part_of_a_cpu_counts_as_one() {
         let folder = tempfile::tempdir().expect("a directory");
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!((old, new), ([None, Some(2), Some(2), Some(1)], [None, Some(2), Some(2), Some(1)]));
     }
 
-    // Are all cgroups up to the root asked, and only where CPU time is limited?
+    // Do all cgroups up to the root count, and only hierarchies that limit CPU time?
     #[test]
     fn every_cgroup_above_counts() {
         let cgroups = "5:memory:/x\n3:cpu,cpuacct:/one\n2:cpuset:/y\n0::/a.slice/b.service\n";

@@ -1,4 +1,4 @@
-//! The configuration in effect: all layers together, parsed, with the rules between settings
+//! The effective configuration: all layers merged and parsed, with the rules between settings
 //! applied.
 
 use super::layers::{Layers, no_such_setting};
@@ -8,16 +8,15 @@ use super::table::{self, Config, SETTINGS, find};
 use super::value::Shape;
 use std::fmt;
 
-/// A configuration, and the origin of each of its values.
+/// A checked configuration, with the origin of each value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
-    /// The configuration.
     pub(crate) config: Config,
-    /// The settings that the program has, in the order of [`super::SETTINGS`].
+    /// The value and origin of each setting of this program, in the order of [`super::SETTINGS`].
     pub(crate) rows: Vec<Claim>,
 }
 
-/// The configuration that `pairs` and the defaults make; of a key that comes twice, the last value.
+/// The configuration from `pairs` and the defaults. The last value of a repeated key counts.
 pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Effective, Problems> {
     let mut layers = Layers::default();
     for (key, value) in pairs {
@@ -46,7 +45,7 @@ pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
 }
 
 impl fmt::Display for Effective {
-    /// A TOML file that makes this configuration, with the origins as comments.
+    /// Writes a TOML file that gives this configuration, with the origins as comments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.rows.iter().map(toml).collect();
         let width = lines.iter().map(String::len).max().unwrap_or(0);
@@ -58,7 +57,7 @@ impl fmt::Display for Effective {
     }
 }
 
-/// The line of a setting in a TOML file.
+/// One setting as a line of TOML.
 fn toml(row: &Claim) -> String {
     let is_text = find(&row.key).is_none_or(|setting| setting.shape == Shape::Text);
     let quote = if is_text { "\"" } else { "" };

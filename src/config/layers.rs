@@ -1,20 +1,19 @@
-//! The texts of a configuration, gathered from its layers: flag, environment, file.
+//! The text values of a configuration, gathered from its layers: flag, environment, file.
 
 use super::problem::{Claim, Origin, Problem};
 use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, Setting, find};
 use super::value::{Refusal, suggestion};
 use std::collections::BTreeMap;
 
-/// The texts in the layers, and the problems found so far.
+/// The value of each setting from the highest layer that has it, and the problems so far.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
-    /// The settings that some layer has.
+    /// The settings that some layer has, by key.
     pub(super) given: BTreeMap<String, Claim>,
-    /// The problems found so far.
     pub(super) problems: Vec<Problem>,
-    /// Whether a layer could not be read: it may have settings that no other layer has.
+    /// Whether a layer could not be read. Settings that seem missing may then be in it.
     pub(super) incomplete: bool,
-    /// Settings that no layer has and that another setting decides, with the reason.
+    /// Settings that no layer has but that follow from another setting, with the reason.
     implied: BTreeMap<&'static str, &'static str>,
 }
 
@@ -38,15 +37,15 @@ impl Layers {
         self.given.contains_key(key)
     }
 
-    /// True if the intended value of `key` is unknown. Its value is wrong, or a layer that could
-    /// not be read may have one.
+    /// Whether the user's value for `key` is unknown: it is wrong, or may be in a layer that could
+    /// not be read.
     pub(super) fn is_open(&self, key: &str) -> bool {
         let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
         self.problems.iter().any(is_it) || (self.incomplete && !self.has(key))
     }
 
-    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is
-    /// unknown: correcting it may resolve the conflict.
+    /// Reports that the values of two settings exclude each other. Reports nothing if one of them
+    /// is unknown: correcting it may resolve the conflict.
     pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: String) {
         if keys.iter().any(|key| self.is_open(key)) {
             return;
@@ -58,7 +57,7 @@ impl Layers {
         self.problems.push(Problem { claims: keys.map(claim).to_vec(), message });
     }
 
-    /// Notes that another setting decides `key`, which no layer has.
+    /// Notes that another setting decides the value of `key`, which no layer has.
     pub(super) fn imply(&mut self, key: &'static str, reason: &'static str) {
         self.implied.insert(key, reason);
     }
@@ -73,7 +72,7 @@ impl Layers {
     }
 }
 
-/// What is said about a `key` that is none of `settings`.
+/// The message for a `key` that is not among `settings`.
 pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
     if [CONFIG, CHECK_CONFIG, CHECK_HEALTH, HELP_ALL].contains(&key) {
         return "only a flag, never a setting".to_owned();

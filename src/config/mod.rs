@@ -1,11 +1,11 @@
-//! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
+//! Configuration: turns flags, environment, file and defaults into a checked [`Config`].
 //!
-//! One table, `table/mod.rs`, has a row for every setting. From it come the fields of [`Config`],
-//! their parsers, the flags, the names in environment and file, the help, and the README's table
-//! ([`SETTINGS`]). Rules between settings are in `rules.rs`. The first layer that has a setting
-//! decides: flag, environment, TOML file, default. In the environment the name is `FOREBAY_` and
-//! the key in upper case, with `_` for `-`. The layers hold text; it is parsed once, and all
-//! problems are reported at once, each with where it was written and what is allowed.
+//! One table, `table/mod.rs`, has a row for every setting. The fields of [`Config`], the parsers,
+//! the flags, the names in environment and file, the help and the README's table ([`SETTINGS`])
+//! come from it. `rules.rs` has the rules between settings. The first layer that has a setting
+//! decides: flag, environment, TOML file, default. In the environment, `FOREBAY_` comes before the
+//! key in upper case, with `_` for `-`. All problems are reported at once, each with where it was
+//! written and what is allowed.
 //!
 //! ```
 //! use forebay::config::Config;
@@ -47,34 +47,35 @@ use crate::time::Nanos;
 
 impl Config {
     /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. A
-    /// missing key has its default; of a repeated key the last value holds, so overrides can be
-    /// appended to a base.
+    /// missing key has its default. The last value of a repeated key counts, so overrides can be
+    /// appended.
     ///
     /// # Errors
-    /// Everything that is wrong with `pairs`.
+    /// All problems of `pairs`.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Config, Problems> {
         effective::from_pairs(pairs).map(|effective| effective.config)
     }
 
-    /// Every setting in the order of [`SETTINGS`] and its value as text. [`Config::from_pairs`]
-    /// makes an equal configuration of it.
+    /// Every setting and its value as text, in the order of [`SETTINGS`]. [`Config::from_pairs`]
+    /// reads them back.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
         SETTINGS.iter().map(|setting| (setting.key, (setting.show)(self))).collect()
     }
 
-    /// `time` on the server's scale: multiplied by `time_scale`. For the times that CONTRACTS calls
-    /// scaled (slice, checkpoint step, socket-poll interval, thief threshold, cost cap, max wait),
-    /// and never for timeouts, windows or waiting.
+    /// `time` multiplied by `time_scale`. Used for the slice, the checkpoint step, the socket-poll
+    /// interval, the thief threshold, the cost cap and the maximum wait. Timeouts and windows are
+    /// never scaled.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
 
-    /// `overheads`, scaled: what each step costs an emulated core.
+    /// What each step costs an emulated core, multiplied by `time_scale`.
     pub fn overheads_scaled(&self) -> Overheads {
         self.overheads.times(self.time_scale)
     }
 
-    /// `max_wait`, scaled where it is a duration; what is measured is scaled already.
+    /// `max_wait`, multiplied by `time_scale` if it is a duration. Measured times are already
+    /// scaled.
     pub fn max_wait_scaled(&self) -> MaxWait {
         match self.max_wait {
             MaxWait::For(bound) => MaxWait::For(self.scaled(bound)),
@@ -84,7 +85,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The defaults of [`SETTINGS`], for the CPUs of this process.
+    /// Every setting at its default, for the CPUs of this process.
     fn default() -> Config {
         Config::from_pairs([]).expect("a test holds that the defaults are valid, for every number of CPUs")
     }
@@ -99,7 +100,7 @@ mod tests {
     use nix::unistd::Pid;
     use proptest::prelude::*;
 
-    /// Texts of which some are values, some nearly, and some nothing like it.
+    /// Random texts: some are valid values, some nearly valid, some neither.
     fn written() -> impl Strategy<Value = String> {
         prop_oneof![
             "[a-z0-9=,.:]{0,24}",
@@ -110,8 +111,8 @@ mod tests {
     }
 
     proptest! {
-        // Is any text for any setting either a configuration that can be written down again, or a
-        // problem that names the setting?
+        // Is any text for any setting either a value that can be shown and read back, or a problem
+        // that names the setting?
         #[test]
         fn any_text_is_a_value_or_a_problem(
             setting in prop::sample::select(SETTINGS.to_vec()),
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    // Do the scaled times grow with the scale, and nothing else?
+    // Does `time_scale` multiply the times that are scaled, and no others?
     #[test]
     fn slice_and_cost_cap_are_scaled() {
         let config =
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(one.scaled(one.slice), one.slice);
     }
 
-    // Are the bounds that the table states the parser's: both ends taken, what lies beyond refused?
+    // Does the parser accept both bounds that the table states, and refuse what lies beyond?
     #[test]
     fn allowed_ranges_are_the_parsed_ones() {
         let mut ranges = 0;
@@ -171,8 +172,8 @@ mod tests {
         assert!(ranges >= 5, "only {ranges} settings state a range");
     }
 
-    // Is it the affinity mask that counts, not the machine? A thread of our own narrows its mask to
-    // one CPU.
+    // Does the affinity mask limit the count, rather than the machine? A thread narrows its own
+    // mask to one CPU.
     #[test]
     fn the_affinity_mask_limits_the_count() {
         let narrowed = std::thread::spawn(|| {

@@ -1,66 +1,65 @@
-//! Problems of a configuration, and where each was written.
+//! The problems of a configuration, and where each was written.
 
 use super::table::{environment_name, find};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The origin of a value.
+/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// The command line.
+    /// A flag on the command line.
     Flag,
-    /// The environment.
+    /// An environment variable.
     Environment,
     /// The configuration file.
     File {
-        /// The file, as it was named.
+        /// The path as the user gave it.
         path: PathBuf,
         /// The line of the key, counted from 1.
         line: usize,
     },
-    /// The program that embeds Forebay ([`super::Config::from_pairs`]).
+    /// Code that calls [`super::Config::from_pairs`].
     Code,
-    /// No layer sets it, and the program has a default of its own ([`crate::main`]).
+    /// A default that the program passes to [`crate::main`]; no layer sets the value.
     Program,
-    /// No layer sets it.
+    /// The default of the table; no layer sets the value.
     Default,
-    /// The server that runs: another value takes a restart.
+    /// The running server. Changing the value takes a restart.
     Running,
-    /// No layer sets it, and another setting decides it: the phrase names that setting.
+    /// Another setting decides the value, and no layer sets it. The phrase names that setting.
     Implied(&'static str),
 }
 
-/// A value with its origin: a setting in force, or what takes part in a [`Problem`].
+/// A setting's value with its origin. A [`Problem`] consists of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Key of the setting, or the text in place of one.
+    /// Key of the setting, or the text that was written in its place.
     pub key: String,
     /// The value as written.
     pub value: String,
-    /// The place where it was written.
+    /// Where the value was written.
     pub origin: Origin,
 }
 
-/// One problem: a value, or two that exclude each other.
+/// One problem of a configuration: a wrong value, or two that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The values concerned, one or two.
     pub claims: Vec<Claim>,
-    /// The problem, and what is allowed.
+    /// What is wrong, and what is allowed.
     pub message: String,
 }
 
-/// All problems of a configuration; never empty.
+/// All problems of a configuration, at least one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Problems(pub(super) Vec<Problem>);
 
 crate::time::show_as_text!(Problems);
 
 impl Problems {
-    /// Each problem, in the order in which they were found.
+    /// Each problem, in the order of discovery.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter()
     }
@@ -69,7 +68,7 @@ impl Problems {
 impl std::error::Error for Problems {}
 
 impl fmt::Display for Problems {
-    /// A heading and a line for each problem.
+    /// Writes a heading, then a line for each problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {
             1 => f.write_str("1 problem in the configuration:")?,
@@ -80,7 +79,7 @@ impl fmt::Display for Problems {
 }
 
 impl Problem {
-    /// What is wrong with one value.
+    /// A problem with one value.
     pub(super) fn of(key: &str, value: impl Into<String>, origin: Origin, message: String) -> Problem {
         Problem { claims: vec![Claim::new(key, value, origin)], message }
     }
@@ -101,7 +100,7 @@ impl Claim {
         Claim { key: key.to_owned(), value: value.into(), origin }
     }
 
-    /// The origin, with the name that the setting has there.
+    /// The origin as text, with the setting's name in that layer.
     pub(super) fn origin_text(&self) -> String {
         match (&self.origin, find(&self.key)) {
             (Origin::Flag, _) => format!("flag --{}", self.key),

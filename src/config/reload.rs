@@ -1,31 +1,32 @@
-//! What a server that runs takes of a new configuration.
+//! Reload: which settings of a new configuration a running server takes.
 
 use super::effective::{Effective, resolve};
 use super::layers::Layers;
 use super::problem::{Claim, Origin, Problems};
 use super::table::find;
 
-/// What becomes of a running configuration by a new one.
+/// The result of applying a new configuration to a running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reloaded {
-    /// The configuration to run with: the new one in all that may change while a server runs.
+    /// The configuration to run with: new values where a setting may change, the running ones
+    /// elsewhere.
     pub(crate) effective: Effective,
     /// The settings that change, with their new values.
     pub(crate) changed: Vec<Claim>,
-    /// Settings that have other values in the new configuration, which take a restart.
+    /// Settings that differ in the new configuration but need a restart, with their new values.
     pub(crate) restart: Vec<Claim>,
 }
 
-/// The configuration that a server takes which runs with `running` and reads `new`.
+/// Merges `new` into the configuration `running` of a running server.
 ///
 /// # Errors
-/// When what may change does not fit what may not: everything that is wrong with it.
+/// All problems, if the new values do not fit the values that cannot change.
 pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
     let differs = |row: &&Claim| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
     let is_live = |row: &Claim| find(&row.key).is_some_and(|setting| setting.live);
     let mut layers = Layers::default();
     for row in &new.rows {
-        // A value that follows from others is made of them anew.
+        // A value computed from others is computed again.
         let follows = matches!(row.origin, Origin::Default | Origin::Implied(_));
         if is_live(row) && !(follows && find(&row.key).is_some_and(|setting| setting.computed)) {
             layers.given.insert(row.key.clone(), row.clone());
@@ -37,7 +38,7 @@ pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, P
     let mut effective = resolve(layers)?;
     effective.rows.retain(|row| new.rows.iter().any(|known| known.key == row.key));
     for row in &mut effective.rows {
-        // They come from where they came from when the server started.
+        // Each value keeps its origin from the configuration that it was taken from.
         let source = if is_live(row) { new } else { running };
         row.origin =
             source.rows.iter().find(|known| known.key == row.key).map_or(Origin::Default, |known| known.origin.clone());
@@ -61,7 +62,7 @@ mod tests {
         rows.iter().map(|row| &*row.key).collect()
     }
 
-    // Is what may change taken, and what may not kept and named?
+    // Are settings that may change taken? Are the others kept and named?
     #[test]
     fn what_is_live_changes_and_the_rest_is_named() {
         let running = effective(&[("workers", "4"), ("slice", "10us")]);
@@ -74,8 +75,8 @@ mod tests {
         assert_eq!((again.effective, again.changed, keys(&again.restart)), (taken, vec![], vec!["workers", "pin"]));
     }
 
-    // Is a configuration refused whole whose live part does not fit what runs, with a claim that
-    // says what runs?
+    // Is a configuration refused as a whole if its changes do not fit the running values? Does a
+    // claim name the running value?
     #[test]
     fn what_does_not_fit_is_refused_whole() {
         let running = effective(&[("workers", "4")]);
@@ -89,7 +90,7 @@ mod tests {
         assert!(problems.to_string().contains("groups = \"2\" (running) with policy = \"pools\""), "{problems}");
     }
 
-    // Is every setting that differs in the one list or the other?
+    // Is every setting that differs in exactly one of the two lists?
     #[test]
     fn every_setting_is_live_or_named() {
         let others = "listen=127.0.0.1:1 admin=127.0.0.1:2 \
@@ -101,7 +102,7 @@ mod tests {
         let others: Vec<_> = others.split(' ').map(|pair| pair.split_once('=').expect("a setting")).collect();
         let is_tried = |setting: &&Setting| others.iter().any(|(key, _)| *key == setting.key);
         assert!(SETTINGS.iter().all(|setting| is_tried(&setting)), "a setting has no other value here");
-        // Without feature `admin` these are `off`.
+        // Without feature `admin` their value is `off`.
         let settable = |key| cfg!(feature = "admin") || !["admin", "handover"].contains(&key);
         for other in others.into_iter().filter(|(key, _)| settable(key)) {
             let key = other.0;

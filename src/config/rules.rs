@@ -1,4 +1,4 @@
-//! The rules between settings: which setting decides another, and which values exclude each other.
+//! The rules between settings: where one decides another, and which values exclude each other.
 
 use super::caches;
 use super::layers::Layers;
@@ -7,7 +7,7 @@ use super::value::{Burn, SOCKETS_MAX};
 use crate::emulation::overheads::Overheads;
 use crate::sched::{Wait, grouping};
 
-/// Applies every rule to `config`, whose settings are valid by themselves.
+/// Applies every rule to `config`, whose values are each valid on their own.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
     pools(config, layers);
     parking(config, layers);
@@ -22,7 +22,8 @@ pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
     }
 }
 
-/// Pools decide the number of workers, and policy pools needs two of them unless one is asked for.
+/// Derives the number of workers from the pools. Policy `pools` needs two workers, unless one pool
+/// is given on purpose.
 fn pools(config: &mut Config, layers: &mut Layers) {
     let sum = config.pools.iter().map(|pool| pool.workers).sum();
     if layers.has("pools") {
@@ -40,7 +41,7 @@ fn pools(config: &mut Config, layers: &mut Layers) {
     }
 }
 
-/// Workers on emulated cores park.
+/// Makes workers on emulated cores park instead of spinning.
 fn parking(config: &mut Config, layers: &mut Layers) {
     if config.burn == Burn::Cpu || config.wait == Wait::Park {
         return;
@@ -55,7 +56,7 @@ fn parking(config: &mut Config, layers: &mut Layers) {
     config.wait = Wait::Park;
 }
 
-/// Whether two settings exclude each other, which ones, and why.
+/// For each pair of settings: whether their values exclude each other, the keys, and the reason.
 fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 5] {
     let &Config { ref listen, policy, workers, groups, burn, .. } = config;
     let addresses = listen.len();
@@ -67,7 +68,7 @@ fn exclusions(config: &Config) -> [(bool, [&'static str; 2], String); 5] {
              none given, or burn sleep"
                 .to_owned(),
         ),
-        // Every worker has a socket on each address.
+        // Every worker needs a socket on each address.
         (
             workers * addresses > SOCKETS_MAX,
             ["workers", "listen"],
@@ -107,7 +108,7 @@ mod tests {
         problems.iter().map(|problem| problem.to_string()).collect()
     }
 
-    // How are workers split when no pools are given, and counted when they are?
+    // How are workers split without pools, and counted with pools?
     #[test]
     fn workers_and_pools_decide_each_other() {
         for (workers, split) in [
@@ -126,8 +127,7 @@ mod tests {
         assert_eq!(pools(&[("policy", "global"), ("workers", "1")]), (1, "front=1".to_owned()));
     }
 
-    // Is an emulated core charged what a stock one pays unless something else is given, and a real
-    // one nothing?
+    // Does an emulated core pay the `stock` costs by default, and a real core nothing?
     #[test]
     fn emulated_cores_are_charged() {
         let overheads = |pairs: &[(&str, &str)]| Config::from_pairs(pairs.iter().copied()).unwrap().overheads;
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(problems(&[("overheads", "stock")]).len(), 1);
     }
 
-    // Does each rule between two settings name both, with what is allowed?
+    // Does each rule between two settings name both, and what is allowed?
     #[test]
     fn conflicts_name_both_settings() {
         for (first, second) in [
@@ -157,7 +157,7 @@ mod tests {
             assert!(problems[0].starts_with(&start), "{problems:?}");
             assert!(problems[0].contains("allowed: "), "{problems:?}");
         }
-        // One does not hide another, and a wrong value is no half of one.
+        // One problem does not hide another. A wrong value takes part in no conflict.
         assert_eq!(
             problems(&[
                 ("burn", "sleep"),

@@ -1,5 +1,5 @@
-//! The types of values: parsing the text of one value, and showing it again. A refusal gives the
-//! reason; the allowed values are in the table of settings.
+//! The types of values: parses and shows the text of one value. An error gives the reason; the
+//! table of settings has the allowed values.
 
 use crate::fate::labels;
 use crate::sched::policy::rows;
@@ -8,110 +8,110 @@ use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 
-/// The most workers a server starts; far above any machine that the policies were measured or
-/// simulated on.
+/// The most workers of a server, far above any machine on which the policies were measured or
+/// simulated.
 pub const WORKERS_MAX: usize = 1_024;
-/// The most pools a server has. A reply names its pool in one byte, and a workload has no more than
-/// eight classes.
+/// The most pools of a server: a reply names the pool in one byte, and a workload has at most eight
+/// classes.
 pub const POOLS_MAX: usize = 8;
-/// The most addresses a server listens on: each receives on a socket of every worker, and a search
-/// tries them all.
+/// The most addresses of a server. Every worker has a socket on each, and a search for work tries
+/// them all.
 pub const LISTEN_MAX: usize = 16;
-/// The most sockets a server has: one for each worker on each address.
+/// The most sockets of a server: one per worker and address.
 pub const SOCKETS_MAX: usize = 4_096;
-/// The most source ports a server rejects: the list is searched for every datagram.
+/// The most source ports that a server rejects. Every datagram is compared with all of them.
 pub const REJECTED_PORTS_MAX: usize = 64;
-/// The most trusted networks: each request is compared with all of them.
+/// The most trusted networks of a server. Every request is compared with all of them.
 pub const TRUSTED_NETWORKS_MAX: usize = 16;
 
 labels! {
-    /// Whether the server may look at a request's class before it has served it.
+    /// Whether a policy may use a request's class before the request has been served.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Classify {
-        /// It may not: class, cost and type of a request only label metrics, afterwards.
+        /// It may not: the class only labels metrics, after the request has been served.
         None = "none",
-        /// The class in the request's header chooses the pool.
+        /// The class in the request's header chooses the pool or level.
         Header = "header",
     }
-    /// What the client of a request hears that was shed.
+    /// What the client of a shed request receives.
     ShedAnswers {
-        /// A short reply: how the request ended, and when to send it again.
+        /// A short reply that says how the request ended and when to send it again.
         Short = "short",
-        /// Nothing.
+        /// No reply.
         Silence = "silence",
     }
-    /// Whether the kernel turns requests away while the server is overloaded.
+    /// Whether the kernel drops requests while the server is overloaded.
     Gate {
-        /// A share of what comes from sources that use too much CPU time.
+        /// Drops a share of the requests from sources that use too much CPU time.
         Auto = "auto",
-        /// None.
+        /// Drops nothing.
         Off = "off",
     }
-    /// What it means to spend CPU time.
+    /// How the bench service spends CPU time.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Burn {
-        /// A CPU is busy for that long.
+        /// The CPU computes for that long.
         Cpu = "cpu",
-        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than
+        /// The worker sleeps for that long, which emulates a core. For hosts with fewer cores than
         /// workers.
         Sleep = "sleep",
     }
-    /// What is run for each request.
+    /// What the bench service does for each request.
     HandlerName {
         /// Sends the payload back.
         Echo = "echo",
-        /// Burns the CPU time that the header asks for, with a checkpoint per microsecond.
+        /// Burns the CPU time that the header asks for, with a checkpoint every microsecond.
         Spin = "spin",
-        /// Burns as `Spin` does, heavy requests on several workers at once.
+        /// Burns as `Spin` does, but splits heavy requests over several workers.
         Fork = "fork",
     }
     /// The least severe log lines that are written.
     LogLevel {
-        /// None at all.
+        /// No log lines.
         Off = "off",
-        /// What needs a remedy.
+        /// Failures that need action.
         Error = "error",
-        /// What may need one.
+        /// Events that may need action.
         Warn = "warn",
-        /// What changes the state of a server.
+        /// Changes of the server's state.
         Info = "info",
-        /// What helps to find mistakes.
+        /// Details for finding mistakes.
         Debug = "debug",
         /// Everything.
         Trace = "trace",
     }
-    /// How log lines are written.
+    /// The format of log lines.
     LogFormat {
-        /// For people.
+        /// Text for people.
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }
 
-/// The notation of a value in the file.
+/// How the file writes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
-    /// In quotes.
+    /// Text in quotes.
     Text,
-    /// A whole number.
+    /// A whole number without quotes.
     Count,
     /// `true` or `false`.
     Switch,
 }
 
-/// How a setting is written.
+/// How the text of a setting is parsed and shown.
 pub(super) struct Form<T> {
     pub(super) shape: Shape,
     /// The allowed values in words.
     pub(super) allowed: fn() -> String,
     pub(super) parse: fn(&str) -> Result<T, Refusal>,
-    /// The text that `parse` reads as this value.
+    /// Shows a value as text that `parse` reads back.
     pub(super) show: fn(&T) -> String,
 }
 
-/// One of a fixed list of names: those of the type's values.
+/// A [`Form`] for an enum: one of the type's names.
 macro_rules! choice {
     ($type:ident) => {
         Form {
@@ -124,7 +124,7 @@ macro_rules! choice {
 }
 pub(super) use choice;
 
-/// Any text that `parse` takes.
+/// A [`Form`] for any text that `parse` accepts.
 macro_rules! text {
     ($allowed:literal, $parse:expr, $show:expr $(,)?) => {
         Form { shape: Shape::Text, allowed: || $allowed.to_owned(), parse: $parse, show: $show }
@@ -132,40 +132,40 @@ macro_rules! text {
 }
 pub(super) use text;
 
-/// `true` or `false`.
+/// A [`Form`] for `true` or `false`.
 pub(super) const SWITCH: Form<bool> = Form {
     shape: Shape::Switch,
     ..text!("true, false", |text| text.parse().map_err(|_| "neither true nor false".to_owned()), ToString::to_string)
 };
 
-/// A whole number of `LOW` to `HIGH`.
+/// A [`Form`] for a whole number from `LOW` to `HIGH`.
 pub(super) const fn count<T: TryFrom<u64> + Display, const LOW: u64, const HIGH: u64>() -> Form<T> {
     let allowed = || format!("{LOW} to {HIGH}");
     Form { shape: Shape::Count, allowed, parse: |text| number(text, LOW..=HIGH), show: T::to_string }
 }
 
-/// The reason why a text is not a value of its setting.
+/// Why a text is not a value of its setting.
 pub(super) type Refusal = String;
 
-/// The one of `all` that is called `text`.
+/// The element of `all` whose name is `text`.
 pub(super) fn chosen<T: Copy>(text: &str, all: &[T], name: fn(&T) -> &'static str) -> Result<T, Refusal> {
     let found = all.iter().find(|one| name(one) == text);
     found.copied().ok_or_else(|| format!("no such name{}", suggestion(text, all.iter().map(name))))
 }
 
-/// `, did you mean X?` for the candidate of which `written` looks like a misspelling, or nothing.
+/// The hint `, did you mean X?` for the candidate nearest to `written`, or nothing if none is near.
 pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let written = written.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
-        // A misspelling changes a letter or two, not most of the word.
+        // Few letters differ in a misspelling, not most of the word.
         .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
         .min_by_key(|(slips, _)| *slips)
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
 }
 
-/// A policy; one under another name is told the name here.
+/// Parses a policy's name. For a name from the literature, the error gives the name used here.
 pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
     chosen(text, PolicyName::ALL, |policy| policy.name()).map_err(|refusal| match &*name_here(text) {
         "" => refusal,
@@ -173,15 +173,15 @@ pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
     })
 }
 
-/// What `--help` says of a policy.
+/// The line of `--help` about a policy.
 pub(super) fn policy_line(policy: &PolicyName) -> String {
     let Entry { help, not_for, .. } = policy.entry();
     format!("{policy}: {help}. Not for {not_for}.")
 }
 
-/// A whole number within `bounds`.
+/// Parses a whole number within `bounds`.
 pub(super) fn number<T: TryFrom<u64>>(text: &str, bounds: RangeInclusive<u64>) -> Result<T, Refusal> {
-    // Digits alone: no sign, and a number too long for a u64 is out of range rather than no number.
+    // Only digits: no sign. A number too long for a `u64` is out of range.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("not a whole number".to_owned());
     }
@@ -194,12 +194,12 @@ fn workers(text: &str) -> Result<usize, Refusal> {
     number(text, 1..=WORKERS_MAX as u64)
 }
 
-/// A number of groups; 0 for `auto`.
+/// Parses a number of groups; 0 = `auto`.
 pub(super) fn groups(text: &str) -> Result<usize, Refusal> {
     if text == "auto" { Ok(0) } else { workers(text) }
 }
 
-/// The text of `value`, or the name for none.
+/// The text of `value`, or `none` without one.
 pub(super) fn option_text(value: Option<impl Display>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
@@ -209,12 +209,12 @@ pub(crate) fn list_text(values: &[impl Display]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The same, and `none` where there is none.
+/// The texts of `values`, separated by commas; `none` for an empty list.
 pub(super) fn list_or_none(values: &[impl Display]) -> String {
     if values.is_empty() { "none".to_owned() } else { list_text(values) }
 }
 
-/// A duration with its unit, within `bounds`.
+/// Parses a duration with its unit, within `bounds`.
 pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
     match parse_duration(text) {
         Ok(duration) if bounds.contains(&duration) => Ok(duration),
@@ -223,8 +223,8 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
     }
 }
 
-/// What `parse` makes of the parts of `text`, which commas separate. There are at most `most` of
-/// these `things`, and `clash` says why two cannot be in one list.
+/// Parses each part of `text`, separated by commas. There may be at most `most` of these `things`.
+/// `clash` says why two values cannot both be in the list.
 pub(super) fn list<T>(
     text: &str,
     (most, things): (usize, &str),
@@ -245,13 +245,13 @@ pub(super) fn list<T>(
     Ok(values)
 }
 
-/// A group of workers that serves one weight of requests.
+/// A pool: workers that share a queue, usually for requests of similar length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Pool {
-    /// A lower-case letter, then lower-case letters, digits and `-`.
+    /// The pool's name: a lower-case letter, then lower-case letters, digits and `-`.
     pub name: String,
-    /// The number of workers in the pool, at least 1.
+    /// Number of workers in the pool, at least 1.
     pub workers: usize,
 }
 
@@ -261,7 +261,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// What [`rows::default_pools`] says, with names.
+/// The pools of [`rows::default_pools`], with their names.
 pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
     let pool = |(name, workers): (&str, usize)| Pool { name: name.to_owned(), workers };
     ["front", "heavy"].into_iter().zip(rows::default_pools(workers)).map(pool).collect()
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    // Does a duration need its unit, and are both bounds inclusive?
+    // Does a duration need its unit? Are both bounds inclusive?
     #[test]
     fn durations_have_units_and_bounds() {
         let bounds = || Nanos::from_micros(1)..=Nanos::from_secs(1);
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    // Which lists of pools are refused, and for which reason?
+    // Which lists of pools are refused, and with which reason?
     #[test]
     fn pools_are_named_staffed_and_few() {
         let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };

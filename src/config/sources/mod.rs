@@ -1,4 +1,4 @@
-//! The layers above the defaults: command line, environment and file, each as text by setting.
+//! Reads the layers above the defaults, command line, environment and file, as text per setting.
 
 mod scope;
 mod unused;
@@ -18,8 +18,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-// The flags that are no settings. The type itself has no documentation: clap would show it as that
-// of the command.
+// The flags that are not settings. The struct has no doc comment: clap would show it as the
+// command's description.
 #[derive(clap::Args)]
 struct MetaFlags {
     /// TOML file with settings
@@ -45,26 +45,25 @@ struct MetaFlags {
     help_all: Option<bool>,
 }
 
-/// `command` with a flag for each setting of `scope`, and the flags that are no settings. Values of
-/// settings are not parsed here: [`load`] parses them, so that all problems of all layers are
-/// reported together.
+/// Adds to `command` a flag for each setting of `scope`, and the flags that are not settings.
+/// [`load`] parses the values later, so that all problems of all layers are reported together.
 pub(crate) fn with_flags(command: Command, scope: &Scope) -> Command {
     let flags = scope.settings().map(|setting| flag(setting, scope.default_text(setting)));
     MetaFlags::augment_args(command.args(flags))
 }
 
-/// The configuration that flags, environment, file and defaults make, in this order, for a program
-/// that has the settings of `scope`. `matches` are of a command with [`with_flags`]; `environment`
-/// is all of it, other programs' variables included. The file is the one that `--config` or
-/// `FOREBAY_CONFIG` names; without either there is none.
+/// Loads the configuration from flags, environment, file and defaults, in this order of precedence.
+/// `scope` has the program's settings. `matches` come from a command with [`with_flags`].
+/// `environment` is the whole environment. `--config` or `FOREBAY_CONFIG` names the file; without
+/// them there is none.
 ///
 /// # Errors
-/// Everything that is wrong in all layers together. Unknown names and wrong types come first, then
-/// wrong values in the order of [`super::SETTINGS`], then values that exclude each other. A value
-/// that a higher layer replaces is not parsed, but its type is a problem all the same.
+/// All problems of all layers. Unknown names and wrong types come first, then wrong values in the
+/// order of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer
+/// replaces is not parsed, but a wrong type is still a problem.
 ///
 /// # Panics
-/// If the command behind `matches` lacks one of those flags.
+/// If the command behind `matches` lacks a flag of [`with_flags`].
 pub(crate) fn load(
     scope: &Scope,
     matches: &ArgMatches,
@@ -88,7 +87,7 @@ pub(crate) fn load(
 }
 
 impl Layers {
-    /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
+    /// Takes the value of a layer, unless an earlier, higher layer had the setting.
     fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
         self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));
     }
@@ -105,7 +104,7 @@ fn flag(setting: &Setting, default: &str) -> Arg {
         .help(help)
         .long_help(format!("{text}\nAllowed: {}.\n[env: {environment}] [default: {default}]", allowed()));
     match setting.shape {
-        // `--pin` alone means true; `--pin=false` undoes what a lower layer says.
+        // `--pin` alone means true; `--pin=false` overrides a lower layer.
         Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
         Shape::Text | Shape::Count => arg.allow_negative_numbers(true),
     }
@@ -113,9 +112,8 @@ fn flag(setting: &Setting, default: &str) -> Arg {
 
 const PREFIX: &str = "FOREBAY_";
 
-/// Offers `layers` every `FOREBAY_` variable of `variables`, and returns the file that one of them
-/// names. A variable that is not a setting is a problem: it could be a typo that silently leaves a
-/// server on its default.
+/// Offers every `FOREBAY_` variable to `layers`, and returns the configuration file that one may
+/// name. An unknown variable is a problem: a typo would silently leave the server on its default.
 fn read_environment(
     scope: &Scope,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -126,7 +124,7 @@ fn read_environment(
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
         .filter(|(name, value)| name.starts_with(PREFIX) && !is_service_link(name, value))
         .collect();
-    // The environment has no order of its own; problems should have one.
+    // Sorted, because the environment has no order and problems should have one.
     ours.sort();
     let mut file = None;
     for (name, value) in ours {
@@ -149,10 +147,10 @@ fn read_environment(
     file
 }
 
-/// True if Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...)
-/// every container of the namespace gets such variables: `FOREBAY_SERVICE_HOST`,
-/// `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and others. (Kubernetes' documentation:
-/// "Accessing the Service", environment variables.)
+/// Whether Kubernetes made this variable. For a service called `forebay` (or `forebay-admin`, ...),
+/// all containers of the namespace get `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`,
+/// `FOREBAY_PORT_9000_UDP_ADDR` and others. (Kubernetes' documentation: "Accessing the Service",
+/// environment variables.)
 fn is_service_link(name: &str, value: &OsStr) -> bool {
     let numbered_port =
         name.split_once("_PORT_").is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()));
@@ -160,10 +158,11 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
     name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || numbered_port || port_address
 }
 
-/// The largest file that is read: every setting and its explanation take a fiftieth of it.
+/// The largest configuration file that is read, in bytes: 50 times a file with every setting and
+/// its explanation.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Offers `layers` every setting of the file at `path`; `named_by` is where the path came from.
+/// Offers every setting of the file at `path` to `layers`; `named_by` is the origin of the path.
 fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers) {
     let mut unusable = |message| {
         layers.problems.push(Problem::of(CONFIG, path.display().to_string(), named_by.clone(), message));
@@ -176,18 +175,18 @@ fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers)
     let (table, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
         let line = error.span().map_or(1, |span| line_of(&text, span.start));
-        // The parser's message spreads over lines and draws the place; here it must fit into one.
+        // The parser's message has several lines with a drawing; a problem has one line.
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
         unusable(format!("line {line} is not TOML: {message}"));
     }
-    // Recovered parts of a broken file may have keys and values that are not in its text.
+    // What the parser recovers from a broken file may not be in its text.
     if errors.is_empty() {
         read_table(scope, table.get_ref(), &text, path, layers);
     }
 }
 
-/// The text of the file at `path`, or why it is of no use. The file's own size is no bound: a
-/// device and a pipe have none.
+/// The text of the file at `path`, or why it is unusable. The read is bounded, because devices and
+/// pipes have no size.
 fn read_bounded(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
@@ -220,11 +219,11 @@ fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layer
     }
 }
 
-/// The text of `value` in the form that flags have, if it is of the type that `shape` asks for.
+/// The text of `value` as a flag would have it; `None` if its type does not match `shape`.
 fn value_text(value: &DeValue<'_>, shape: Shape) -> Option<String> {
     match (shape, value) {
         (Shape::Text, DeValue::String(text)) => Some(text.clone().into_owned()),
-        // One that is too large for the type is passed on as it stands, to be out of range there.
+        // A number too large for the type is passed on as text and refused as out of range later.
         (Shape::Count, DeValue::Integer(number)) => Some(
             i64::from_str_radix(number.as_str(), number.radix())
                 .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
@@ -242,13 +241,12 @@ const fn shape_text(shape: Shape) -> &'static str {
     }
 }
 
-/// `written` without the quotes of a plain TOML string, since a problem shows values in quotes of
-/// its own.
+/// `written` without the quotes of a plain TOML string: a problem quotes values itself.
 fn unquoted(written: &str) -> String {
     written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(written).to_owned()
 }
 
-/// The line that byte `offset` of `text` is on, counted from 1.
+/// The line of byte `offset` in `text`, counted from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
@@ -263,8 +261,8 @@ mod tests {
         layers
     }
 
-    // Are typos reported, and the variables that Kubernetes makes for a service called forebay left
-    // alone?
+    // Are typos reported, and the variables ignored that Kubernetes makes for a service called
+    // forebay?
     #[test]
     fn typos_are_problems_and_service_links_are_not() {
         let layers = read_all(&[
@@ -284,7 +282,7 @@ mod tests {
         assert!(messages[1].contains("did you mean workers?"), "{messages:?}");
     }
 
-    // Is a value that is not text a problem of its setting, and not a crash?
+    // Is a value that is not UTF-8 a problem of its setting, not a crash?
     #[test]
     fn values_must_be_text() {
         use std::os::unix::ffi::OsStringExt;
@@ -306,7 +304,7 @@ mod tests {
         read(file.path())
     }
 
-    // Does each TOML type reach the setting that wants it, and only that one?
+    // Does each TOML type reach only the setting that wants it?
     #[test]
     fn types_are_checked() {
         let good = "policy = 'pools'\nworkers = 1_0\ntime-scale = 0x10\npin = true\nslice = \"50us\"\n";
@@ -329,7 +327,7 @@ mod tests {
         assert!(layers.given.is_empty());
     }
 
-    // Is a file without an end, and one of a byte too much, refused instead of read?
+    // Is a file refused that has no end, or is one byte too long?
     #[test]
     fn what_is_read_is_bounded() {
         let problems = |bytes: usize| read_text(&"#".repeat(bytes)).problems;

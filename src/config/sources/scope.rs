@@ -1,10 +1,10 @@
-//! Which settings a program has, and its own defaults.
+//! The settings that a program has, and the defaults that it replaces.
 
 use crate::config::layers::{Layers, no_such_setting};
 use crate::config::problem::{Origin, Problem};
 use crate::config::table::{Group, SETTINGS, Setting};
 
-/// The settings of a program: those of any service, with defaults of its own, or all.
+/// Which settings a program has: all, or only those of a service, with the program's own defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     with_bench: bool,
@@ -12,11 +12,11 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Every setting: the bench server has them all.
+    /// All settings, as the bench server has them.
     pub(crate) const ALL: Scope = Scope { with_bench: true, defaults: Vec::new() };
 
-    /// The settings of a service, without those of the bench server. `defaults`, keys and values,
-    /// replace ours.
+    /// The settings of a service, without those of the bench server. `defaults` are pairs of key
+    /// and value that replace the defaults of the table.
     pub(crate) fn of_service(defaults: &[(&str, &str)]) -> Scope {
         let defaults = defaults.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         Scope { with_bench: false, defaults }
@@ -27,7 +27,7 @@ impl Scope {
         SETTINGS.iter().filter(|setting| self.with_bench || setting.group != Group::Bench)
     }
 
-    /// The row of `key`, if the program has this setting.
+    /// The setting named `key`, if the program has it.
     pub(crate) fn find(&self, key: &str) -> Option<&'static Setting> {
         self.settings().find(|setting| setting.key == key)
     }
@@ -38,7 +38,7 @@ impl Scope {
         own.map_or(setting.default, |(_, value)| value)
     }
 
-    /// Offers `layers` the program's own defaults: after every other layer.
+    /// Offers the program's own defaults to `layers`. Call it after every other layer.
     pub(crate) fn offer_defaults(&self, layers: &mut Layers) {
         for (key, value) in &self.defaults {
             match self.find(key) {
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use crate::config::sources::{load, with_flags};
 
-    // Is a default of a program a default that only a layer replaces, and a wrong name a problem
-    // like any other?
+    // Does any layer replace a program's default? Is a wrong name in the defaults a problem like
+    // any other?
     #[test]
     fn defaults_of_a_program_are_its_last_layer() {
         let scope = Scope::of_service(&[("slice", "7us"), ("policy", "steal"), ("burn", "sleep")]);
@@ -72,7 +72,7 @@ mod tests {
         assert!(problems[0].starts_with("burn = \"sleep\" (default of this program): no such setting"), "{problems:?}");
     }
 
-    // Is an operator told of a setting without effect, but not of a default that the program chose?
+    // Is an operator warned of a setting without effect, but not of a program's default?
     #[test]
     fn defaults_of_a_program_are_no_choice_of_an_operator() {
         let scope = Scope::of_service(&[("policy", "steal"), ("slice", "1ms"), ("pools", "front=1,heavy=1")]);

@@ -1,4 +1,4 @@
-//! Settings that are given and change nothing.
+//! Finds settings that were given but have no effect.
 
 use crate::config::effective::Effective;
 use crate::config::problem::{Claim, Origin};
@@ -6,12 +6,12 @@ use crate::config::table::find;
 use crate::config::value::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
-/// Settings that some policies use and others do not.
+/// Settings that only some policies use.
 const OF_POLICIES: [&str; 5] = ["pools", "slice", "optimise", "classify", "notices"];
 
 impl Effective {
-    /// Each setting that a layer has, with another value than the default, and that does nothing
-    /// here; and why.
+    /// Settings that a layer sets to something other than the default but that have no effect here,
+    /// with the reason.
     pub(crate) fn unused(&self) -> Vec<String> {
         let chosen = self.rows.iter().filter(|row| is_chosen(row));
         chosen.filter_map(|row| Some(format!("{row}: {}", self.why_unused(&row.key)?))).collect()
@@ -33,8 +33,7 @@ impl Effective {
     }
 }
 
-/// Whether an operator chose the value of `row`. A value that a server without settings has is not
-/// chosen.
+/// Whether an operator chose the value. A value equal to the default is not chosen.
 fn is_chosen(row: &Claim) -> bool {
     let differs = find(&row.key).is_some_and(|setting| setting.computed || setting.default != row.value);
     differs && !matches!(row.origin, Origin::Default | Origin::Program | Origin::Implied(_))
@@ -46,13 +45,13 @@ mod tests {
     use crate::config::effective::from_pairs;
     use crate::config::table::SETTINGS;
 
-    /// The keys of what `pairs` warn of.
+    /// The keys that `pairs` give a warning for.
     fn unused(pairs: &[(&str, &str)]) -> Vec<String> {
         let warnings = from_pairs(pairs.iter().copied()).expect("a configuration").unused();
         warnings.iter().map(|warning| warning.split(' ').next().expect("a key").to_owned()).collect()
     }
 
-    // Is each setting named that the policy does not use, and no other?
+    // Is exactly each setting named that the policy does not use?
     #[test]
     fn what_a_policy_does_not_use_is_named() {
         let given = [
@@ -72,11 +71,11 @@ mod tests {
         }
         let steal = ("policy", "steal");
         for (pairs, named) in [
-            // Nothing is given, the default, and what the handler uses.
+            // Nothing is given; the default is given; a setting that the handler uses.
             (&[steal][..], &[][..]),
             (&[steal, ("slice", "50us")], &[]),
             (&[steal, ("slice", "1ms"), ("handler", "fork")], &[]),
-            // Nothing but a few times follows a scale of real cores.
+            // On real cores the time scale changes only a few times.
             (&[("time-scale", "10")], &["time-scale"]),
             (&[("time-scale", "10"), ("burn", "sleep")], &[]),
         ] {

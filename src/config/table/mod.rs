@@ -1,4 +1,4 @@
-//! The table of settings. Rules between settings are in `rules.rs`.
+//! The table of settings: one row per setting. `rules.rs` has the rules between settings.
 
 #[macro_use]
 mod setting;
@@ -23,7 +23,7 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 const SECOND: Nanos = Nanos::from_secs(1);
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 
-/// A program without the endpoint's code has no endpoint.
+/// Without feature `admin` there is no endpoint.
 const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
 
 settings! {
@@ -32,8 +32,8 @@ settings! {
     /// - Every worker has a socket on each address.
     /// - 0.0.0.0:53,\[::\]:53 opens sockets for IPv4 and for IPv6; \[::\]:53 alone serves both.
     ///
-    /// 1 to [`LISTEN_MAX`](crate::config::LISTEN_MAX) places: addresses of one host, or the
-    /// wildcard. Port 0 takes a free one.
+    /// 1 to [`LISTEN_MAX`](crate::config::LISTEN_MAX) addresses, each unicast or the wildcard. Port
+    /// 0 takes a free port.
     listen: Vec<SocketAddr> {
         value_name: "ADDRESSES", live: false, default: "127.0.0.1:9000",
         form: text!(
@@ -47,7 +47,7 @@ settings! {
     /// - Open it in a browser.
     /// - Keep it private.
     ///
-    /// HTTP over TCP. Port 0 takes a free one; `None` = there is no endpoint.
+    /// HTTP over TCP. Port 0 takes a free port; `None` = no endpoint.
     admin: Option<SocketAddr> {
         value_name: "ADDRESS", live: false, default: ADMIN,
         form: text!(
@@ -125,7 +125,7 @@ settings! {
     /// - Both servers need the same path, listen, admin, number of workers and user.
     /// - If no server runs there, this one starts as usual and waits there for its successor.
     ///
-    /// `None` = none.
+    /// `None` = no handover.
     handover: Option<PathBuf> {
         value_name: "PATH", live: false, default: "off",
         form: text!(
@@ -197,7 +197,7 @@ settings! {
     ///   one.
     /// - The policy pools has one group.
     ///
-    /// 1 to `workers`; 1 under policies with sizes of their own.
+    /// 1 to `workers`; 1 under policies with pools.
     groups: usize {
         value_name: "COUNT", live: false, default: "auto",
         form: text!("auto, or 1 to 1024, at most the number of workers", value::groups, ToString::to_string),
@@ -206,8 +206,8 @@ settings! {
     /// - Requests start in the first pool and hop to the next ones, in this order.
     /// - The sum of the sizes is the number of workers.
     ///
-    /// In hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names
-    /// unique. Set whatever the policy is, used by `pools` alone.
+    /// In hop order; the first pool receives datagrams. 1 to [`POOLS_MAX`](super::POOLS_MAX), with
+    /// unique names. Always set, but only policy `pools` uses it.
     pools: Vec<Pool> {
         value_name: "NAME=COUNT,...", live: true,
         default: "front = a fifth of the workers, rounded up; heavy = the rest" => value::default_pools(workers),
@@ -310,7 +310,8 @@ settings! {
     /// - serial and contend are charged in virtual time alone: emulated cores are threads, whose
     ///   contention is real.
     ///
-    /// Unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core pays by itself.
+    /// Before the time scale. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core
+    /// spends the time itself.
     overheads: Overheads {
         value_name: "SET", live: false,
         default: "stock with burn sleep" => if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE },

@@ -1,84 +1,84 @@
-//! The definition of a setting: one row of the table, from its field of [`Config`] to its line in
-//! the README.
+//! Defines a setting: one row of the table makes its field of [`Config`], its flag, its help and
+//! its line in the README.
 
 use super::{Config, SETTINGS};
 use crate::config::value::{Refusal, Shape};
 use crate::fate::labels;
 
-/// The flag that names the file.
+/// The flag that names the configuration file.
 pub(crate) const CONFIG: &str = "config";
-/// The flag that prints the configuration instead of using it.
+/// The flag that prints the effective configuration and exits.
 pub(crate) const CHECK_CONFIG: &str = "check-config";
-/// The flag that asks a running server whether it is well.
+/// The flag that asks a running server for its health and exits.
 pub(crate) const CHECK_HEALTH: &str = "check-health";
-/// The flag that shows the help of all settings.
+/// The flag that prints the help of all settings.
 pub(crate) const HELP_ALL: &str = "help-all";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The name in the file, and with `--` in front as a flag. Kebab case.
+    /// The name in the file, in kebab case. The flag is `--` and this name.
     pub key: &'static str,
-    /// The part of the help in which it stands.
+    /// The part of the help that lists the setting.
     pub group: Group,
     /// The placeholder for the value in the help.
     pub value_name: &'static str,
-    /// The value when no layer has one, parsed like any other; or in words how it is computed.
+    /// The default, as text to be parsed; or how it is computed, in words.
     pub default: &'static str,
-    /// Whether the default is computed, from the machine or from other settings.
+    /// Whether the default is computed from the machine or from other settings.
     pub computed: bool,
-    /// The notation of the value in the file.
+    /// How the file writes the value.
     pub shape: Shape,
-    /// Whether a new value takes effect when the running server reads its file again; else when it
-    /// is started again.
+    /// Whether a running server takes a new value when it reads its file again. Other settings need
+    /// a restart.
     pub live: bool,
     /// The allowed values, as help and errors state them.
     pub allowed: fn() -> String,
-    /// The meaning of the setting, in one line.
+    /// One line that says what the setting means.
     pub help: &'static str,
-    /// The sentences that `--help` adds.
+    /// Further sentences for `--help`.
     pub details: fn() -> Vec<String>,
-    /// The value in a configuration, written as on the command line.
+    /// The setting's value in a configuration, written as on the command line.
     pub show: fn(&Config) -> String,
 }
 
 labels! {
-    /// A part of the help. The name is its heading.
+    /// A part of the help. The name is the part's heading.
     Group {
-        /// Addresses, and what is received and sent.
+        /// Addresses, receiving and sending.
         Network = "Network",
-        /// Who serves what.
+        /// Which worker serves which request.
         Policy = "Policy",
-        /// What is refused and shed.
+        /// What the server refuses and sheds.
         Overload = "Overload",
-        /// Stop, restart, health and log.
+        /// Start, stop, restart, health and log.
         LifeCycle = "Life cycle",
-        /// What few servers change.
+        /// Settings that few servers change.
         Tuning = "Tuning",
-        /// What serves benches alone.
+        /// Settings for benches only.
         Bench = "Bench",
     }
 }
 
-/// The texts of settings that some layer has.
+/// A source of texts for settings.
 pub(crate) trait Given {
-    /// The value of `key`, if its text is there and `parse` takes it. A refusal is kept.
+    /// The value of `key`, if there is a text and `parse` accepts it. A refusal is kept as a
+    /// problem.
     fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T>;
 }
 
 impl Setting {
-    /// The name in the environment: `FOREBAY_` and the key in upper case with `_` for `-`.
+    /// The name in the environment: `FOREBAY_`, then the key in upper case with `_` for `-`.
     pub fn environment_name(&self) -> String {
         environment_name(self.key)
     }
 }
 
-/// Makes `Config` and `SETTINGS` from settings by group. The name of a field is the key, with `_`
-/// for `-`. `form` parses and shows the value. A computed default is an expression in which the
-/// fields of the rows above have their values. The documentation of a field is the help of its
-/// flag: a line, then a list. What follows the list is for programs alone. `details` adds to the
-/// list.
+/// Makes `Config` and `SETTINGS` from rows, by group. The key is the field's name, with `-` for
+/// `_`. `form` parses and shows the value. A computed default is an expression over the fields of
+/// earlier rows. The field's documentation is the flag's help: a line, then a list. Paragraphs
+/// after the list are for programmers only. `details` adds to the list.
 macro_rules! settings {
     ($([$group:ident] $(
         $(#[doc = $about:literal])+
@@ -87,9 +87,9 @@ macro_rules! settings {
             form: $form:expr $(, details: $made:expr)? $(,)?
         }
     )+)+) => {
-        /// All settings of a server. Made by [`Config::from_pairs`] or
-        /// [`Builder`](crate::server::Builder), which ensure the bounds stated here; code that
-        /// changes a field afterwards is responsible for them.
+        /// All settings of a server. [`Config::from_pairs`] and [`Builder`](crate::server::Builder)
+        /// make it and check the bounds stated here. Code that changes a field afterwards must keep
+        /// the bounds itself.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Config {
@@ -116,8 +116,8 @@ macro_rules! settings {
             show: |config| (forms::$field().show)(&config.$field),
         },)+)+];
 
-        /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has
-        /// its default here, so that the rules between settings are still checked.
+        /// Parses each setting of `layers` by itself. An invalid one becomes a problem and gets its
+        /// default, so that the rules between settings are still checked.
         pub(crate) fn parse(layers: &mut impl Given) -> Config {
             $($(
                 let parse = forms::$field().parse;
@@ -143,7 +143,7 @@ pub(super) const fn key<const BYTES: usize>(field: &str) -> [u8; BYTES] {
     key
 }
 
-/// The bytes of a key as text.
+/// A key's bytes as text.
 pub(super) const fn text(key: &'static [u8]) -> &'static str {
     match std::str::from_utf8(key) {
         Ok(key) => key,
@@ -156,19 +156,19 @@ pub(super) const fn help(about: &[&'static str]) -> &'static str {
     about[0].trim_ascii()
 }
 
-/// The list in a setting's documentation. An item begins with a dash; a backslash keeps Markdown
-/// from seeing a link.
+/// The list in a setting's documentation, one item each. An item begins with a dash. A backslash
+/// keeps Markdown from reading a link.
 pub(super) fn details(about: &[&str]) -> Vec<String> {
     let list: Vec<&str> = about[1..].iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
     list.join(" ").replace('\\', "").split("- ").skip(1).map(|item| item.trim_end().to_owned()).collect()
 }
 
-/// The row of `key`.
+/// The setting named `key`.
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-/// The name of `key` in the environment.
+/// The environment variable of the setting `key`.
 pub(crate) fn environment_name(key: &str) -> String {
     format!("FOREBAY_{}", key.to_uppercase().replace('-', "_"))
 }
