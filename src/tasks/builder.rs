@@ -1,4 +1,4 @@
-//! The owner of the threads, and how it is built.
+//! [`Runtime`], which owns the threads, and its [`Builder`].
 
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
@@ -13,15 +13,14 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::{fmt, io, thread};
 
-/// Threads that run tasks. It derefs to the [`Spawner`] that spawns on it.
-///
-/// Dropping it shuts it down.
+/// A runtime: threads that run tasks. It dereferences to its [`Spawner`]. Dropping it shuts it down
+/// and waits for all tasks.
 pub struct Runtime {
     spawner: Spawner,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// Describes a [`Runtime`] to be built.
+/// The description of a [`Runtime`] before it is built.
 #[derive(Clone, Debug)]
 pub struct Builder {
     pools: Vec<(String, usize)>,
@@ -35,13 +34,13 @@ pub struct Builder {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A pool without workers would never run its tasks.
+    /// A pool has no workers, so its tasks would never run.
     #[error("pool {0:?} has no workers: at least 1")]
     NoWorkers(String),
     /// Two pools have the same name.
     #[error("there are two pools {0:?}")]
     SameName(String),
-    /// A queue without room would accept nothing.
+    /// The queue capacity is zero, so no task could be accepted.
     #[error("queue_capacity is 0: at least 1")]
     NoRoom,
     /// The kernel refused a thread or a descriptor.
@@ -51,48 +50,48 @@ pub enum BuildError {
 
 crate::time::show_as_text!(BuildError);
 
-/// How long a task runs before its checkpoints give way: long against the cost of giving way, short
-/// against what people notice. A guess.
+/// Default CPU time after which a task's checkpoints give way: long against the cost of giving way,
+/// short against what people notice. A guess.
 const SLICE: Nanos = Nanos::from_micros(50);
 
-/// Tasks in all queues together. Any one queue may hold them all: it has this many places, of 32
-/// bytes each, for each priority.
+/// Default number of tasks in all queues together. Each priority's queue has room for all of them,
+/// at 32 bytes a place.
 const QUEUE_CAPACITY: usize = 4_096;
 
 impl Runtime {
-    /// The description of a runtime, to be completed and built.
+    /// Starts the description of a runtime.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A runtime of one pool with `workers` workers.
+    /// Builds a runtime with one pool, named `main`.
     ///
     /// # Errors
-    /// When there are no workers, or the kernel refuses something.
+    /// When `workers` is 0, or the kernel refuses a thread or a descriptor.
     pub fn with_workers(workers: usize) -> Result<Runtime, BuildError> {
         Runtime::builder().pool("main", workers).build()
     }
 
-    /// What spawns on this runtime, to be handed to others.
+    /// The [`Spawner`] of this runtime; clone it to spawn from elsewhere.
     pub fn spawner(&self) -> &Spawner {
         &self.spawner
     }
 
-    /// Lets every task end, then the threads. Nothing is accepted from outside any more, but tasks
-    /// may go on spawning. Tasks that wait are waited for; one that is to be ended sooner needs a
-    /// [`super::CancellationToken`].
+    /// Waits until every task has ended, then ends the threads. Threads outside can no longer
+    /// spawn; tasks can. Waiting tasks are waited for; a [`super::CancellationToken`] ends them
+    /// sooner.
     ///
-    /// Returns when all threads have ended; calling it again changes nothing. Called by a task of
-    /// this runtime it only begins the shutdown, since that task itself must end first.
+    /// Returns when all threads have ended. Calling it again changes nothing. A task of this
+    /// runtime that calls it only begins the shutdown, because the task itself must end first.
     pub fn shutdown(&self) {
         let scheduler = &self.spawner.scheduler;
         scheduler.close();
         if worker::of(scheduler).is_some() {
             return;
         }
-        // A concurrent caller waits for the lock, and so for the threads.
+        // A concurrent caller waits for this lock, and so for the threads.
         for thread in lock(&self.threads).drain(..) {
-            // A worker that panicked has ended the process.
+            // The result is always success: a worker that panics ends the process.
             let _ = thread.join();
         }
     }
@@ -131,36 +130,36 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a pool of `workers` workers, at least one. Pools count from 0 in the order of these
-    /// calls; tasks go into the first unless they say otherwise. Without any call there is one
-    /// pool, `main`, with a worker for each processor that the process may use.
+    /// Adds a pool of `workers` workers, at least one. Pools are numbered from 0 in the order of
+    /// these calls; tasks go to pool 0 by default. Without any call there is one pool, `main`, with
+    /// a worker for each CPU that the process may use.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));
         self
     }
 
-    /// Number of tasks that may wait in the queues of all pools and priorities together, at least
-    /// 1; the default is 4,096. Tasks that tasks spawn wait in workers' deques, and do not count.
+    /// Sets how many tasks may wait in all queues together, at least 1; by default 4,096. Tasks
+    /// spawned by tasks wait in workers' deques and do not count.
     pub fn queue_capacity(mut self, tasks: usize) -> Builder {
         self.queue_capacity = tasks;
         self
     }
 
-    /// How long a task runs before its checkpoints give way to others. The default is 50 us; zero
-    /// gives way at each.
+    /// Sets the CPU time after which a task's checkpoints give way to other tasks. By default 50
+    /// us; zero gives way at each checkpoint.
     pub fn slice(mut self, slice: Nanos) -> Builder {
         self.slice = slice;
         self
     }
 
-    /// How a worker waits for work. By default it spins for a while before it sleeps.
+    /// Sets how a worker waits for work. By default it spins for a while before it sleeps.
     pub fn wait(mut self, wait: Wait) -> Builder {
         self.wait = wait;
         self
     }
 
-    /// The stack of each worker in bytes; the default is 2 MiB. The kernel provides only used
-    /// memory. Nested joins, and children that await children, use half of it at most.
+    /// Sets each worker's stack in bytes; by default 2 MiB. The kernel provides memory only as it
+    /// is used. Nested joins, and children that await children, use at most half of the stack.
     pub fn stack_bytes(mut self, bytes: usize) -> Builder {
         self.stack_bytes = bytes;
         self
@@ -169,7 +168,7 @@ impl Builder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// When the description is wrong or the kernel refuses something.
+    /// When the description is wrong, or the kernel refuses a thread or a descriptor.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         if self.pools.is_empty() {
             self.pools.push(("main".to_owned(), thread::available_parallelism()?.get()));
@@ -191,7 +190,7 @@ impl Builder {
         let policy = rows::tasks(&topology, self.slice);
         let (shared, workers) = Shared::new(policy, self.wait, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
-        // Dropped on an error, the runtime ends the threads that have begun.
+        // If an error follows, dropping the runtime ends the threads that have started.
         let spawner = Spawner::new(Arc::clone(&scheduler));
         let runtime = Runtime { spawner, threads: Mutex::default() };
         for member in workers {

@@ -1,15 +1,14 @@
-//! What happened to tasks, counted where it happens and added up when it is asked for.
+//! Counters of tasks, kept by each worker and added up when they are read.
 
 use super::error::JoinError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters since the start of a [`super::Runtime`]; a snapshot, taken at one moment as nearly as
-/// counters that move allow. When nothing is under way,
-/// `submitted = completed + panicked + cancelled + stalled` over all pools.
+/// Counters since the start of a [`super::Runtime`], read while they move. When no task is under
+/// way, `submitted = completed + panicked + cancelled + stalled` over all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// The counters of each pool, in the order in which the builder named the pools.
+    /// The counters of each pool, in the builder's order.
     pub pools: Vec<PoolCounters>,
 }
 
@@ -17,28 +16,28 @@ pub struct Counters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolCounters {
-    /// The name of the pool; empty in a total.
+    /// The pool's name; empty in a total.
     pub name: String,
     /// Tasks that were accepted for this pool.
     pub submitted: u64,
-    /// Tasks that returned a value, counted where they ended: a task that hops ends elsewhere than
-    /// it was submitted.
+    /// Tasks that returned a value, counted in the pool where they ended. A task that hops is
+    /// submitted in another pool.
     pub completed: u64,
     /// Tasks that panicked.
     pub panicked: u64,
-    /// Tasks that their token kept from beginning or from going on.
+    /// Tasks that a cancelled token kept from beginning or from continuing.
     pub cancelled: u64,
-    /// Futures that waited for a wake when no waker was left.
+    /// Futures that were pending when no waker was left to wake them.
     pub stalled: u64,
-    /// Tasks that a worker of this pool stole from the deque of another; one that is stolen twice
-    /// counts twice.
+    /// Tasks that a worker of this pool stole from another worker's deque. A task that is stolen
+    /// twice counts twice.
     pub stolen: u64,
-    /// Tasks that wait in the pool's queue and its workers' deques at present.
+    /// Tasks that wait now, in the pool's queues and in its workers' deques.
     pub waiting: u64,
 }
 
 impl Counters {
-    /// All pools together.
+    /// The sums over all pools.
     pub fn total(&self) -> PoolCounters {
         let mut total = PoolCounters::default();
         for pool in &self.pools {
@@ -54,21 +53,21 @@ impl Counters {
     }
 }
 
-/// What is counted.
+/// The events that are counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
     Completed,
     Panicked,
     Cancelled,
     Stalled,
-    /// Submissions that came to nothing; they stand in `Submitted` too.
+    /// Submissions that were refused. They count as `Submitted` too.
     Refused,
     Submitted,
     Stolen,
 }
 
 impl Count {
-    /// How a task with this result ended.
+    /// The counter for a task that ended with this result.
     pub(super) fn of<T>(result: &Result<T, JoinError>) -> Count {
         match result {
             Ok(_) => Count::Completed,
@@ -79,33 +78,33 @@ impl Count {
     }
 }
 
-/// The counters of one worker, which it alone writes, or the counters of all threads that are no
+/// The counters of one worker, which alone writes them; or those of all threads that are not
 /// workers of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Tally([AtomicU64; Count::Stolen as usize + 1]);
 
 impl Tally {
-    /// Counts for the worker of this tally: cheaper than an atomic addition.
+    /// Adds to a counter that only this worker writes. Cheaper than an atomic addition.
     pub(super) fn add_alone(&self, what: Count, count: u64) {
         let counter = &self.0[what as usize];
         // Ordering: release, pairs with the acquire of `get`.
         counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Release);
     }
 
-    /// Counts for any thread.
+    /// Adds 1 to a counter that any thread may write.
     pub(super) fn add(&self, what: Count) {
-        // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime
-        // is closed.
+        // Ordering: as `Scheduler::submit` says, the count comes before the check for a closed
+        // runtime.
         self.0[what as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ordering: acquire, so that whatever a task that counts here as ended submitted is counted,
-    /// if that is read after.
+    /// Reads a counter. Ordering: acquire. So if a task counts here as ended, later reads see all
+    /// that it submitted.
     pub(super) fn get(&self, what: Count) -> u64 {
         self.0[what as usize].load(Ordering::Acquire)
     }
 
-    /// Number of submissions that are over, one way or another.
+    /// Number of submissions that are over, however they ended.
     pub(super) fn closed(&self) -> u64 {
         use Count::{Cancelled, Completed, Panicked, Refused, Stalled};
         [Completed, Panicked, Cancelled, Stalled, Refused].into_iter().map(|what| self.get(what)).sum()

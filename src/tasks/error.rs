@@ -1,4 +1,4 @@
-//! Why a task has no result, and the place of the result that it has.
+//! [`JoinError`], why a task has no result, and [`Outcome`], where its result is stored.
 
 use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
@@ -8,26 +8,26 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The task panicked; this is the message of the panic.
+    /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
-    /// The token of the task was cancelled before it began, or before it passed a checkpoint.
+    /// The task's token was cancelled before the task began, or before it passed a checkpoint.
     #[error("the task was cancelled")]
     Cancelled,
-    /// The task waited, and no waker was left that could have woken it.
+    /// The task was pending, and no waker was left to wake it.
     #[error("the task waits for something that cannot come")]
     Stalled,
-    /// The task was spawned from outside after the shutdown had begun, and did not run.
+    /// The task was spawned from outside after the shutdown had begun, and never ran.
     #[error("the runtime is shut down")]
     ShutDown,
-    /// The task was spawned for a pool that the runtime lacks, and did not run.
+    /// The task was spawned for a pool that does not exist, and never ran.
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
-    /// A worker must not block for this task or group: see
-    /// [`JoinHandle::join`](super::JoinHandle::join). The task runs on.
+    /// A worker may not block for this task or group; see
+    /// [`JoinHandle::join`](super::JoinHandle::join). The task goes on.
     #[error("a worker cannot block for a future, a group or an older runtime: await its handle")]
     WouldBlock,
-    /// Joins within joins have used half of the worker's stack. The task runs on.
+    /// Nested joins have used half of the worker's stack. The task goes on.
     #[error("joins are nested too deep: they use half of the worker's stack")]
     TooDeep,
 }
@@ -40,13 +40,14 @@ impl From<Panic> for JoinError {
     }
 }
 
-/// The place of a task's result.
+/// Stores a task's result until it is taken.
 pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
 
-/// The open members of a group hold it; the last that drops it ends the group.
+/// Ends a group. Every open member holds the latch; dropping the last reference completes the
+/// outcome.
 pub(super) struct Latch {
     pub(super) outcome: Arc<Outcome<()>>,
-    /// The group of the task that made this one, which waits for this one too.
+    /// The latch of the enclosing group, which also waits for this group.
     pub(super) _outer: Option<Arc<Latch>>,
 }
 

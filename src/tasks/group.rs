@@ -1,4 +1,4 @@
-//! Tasks that end together.
+//! Groups: wait until a set of tasks, and all that they spawn, has ended.
 
 use super::error::{Latch, Outcome};
 use super::handle::JoinHandle;
@@ -8,10 +8,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Tasks that end together: those that it spawns, and all that descends from them. It derefs to the
-/// [`Spawner`] that spawns in it; a clone of that one keeps the group open.
+/// Waits for the tasks that are spawned in it and for all their descendants. It dereferences to the
+/// [`Spawner`] that spawns in the group; a clone of that spawner keeps the group open.
 ///
-/// A task that needs the results of others awaits their handles.
+/// A task that needs other tasks' results should await their handles.
 ///
 /// ```
 /// use forebay::tasks::Runtime;
@@ -37,8 +37,8 @@ pub struct Group {
 }
 
 impl Spawner {
-    /// A group without tasks, which it spawns as this spawner does. A task that makes a group
-    /// within another one keeps that one open too.
+    /// Makes an empty group that spawns as this spawner does. A group made by a task of another
+    /// group keeps that other group open.
     pub fn group(&self) -> Group {
         let inherited = || worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
         let outer = self.group.clone().or_else(inherited);
@@ -48,14 +48,13 @@ impl Spawner {
 }
 
 impl Group {
-    /// Number of open tasks: those that were spawned, and all that descends from them. May be
-    /// stale.
+    /// Number of tasks in the group that have not ended, descendants included. May be stale.
     pub fn open(&self) -> usize {
         Arc::strong_count(&self.latch) - 2
     }
 
-    /// Ends the spawning. The handle is ready when all tasks are over, however they ended: their
-    /// own handles say that.
+    /// Closes the group to new tasks. The handle is ready when all tasks have ended; their own
+    /// handles tell how.
     pub fn close(self) -> JoinHandle<()> {
         JoinHandle::new(self.scheduler.number, Arc::clone(&self.latch.outcome) as _)
     }

@@ -1,4 +1,4 @@
-//! The handle of a task or a group, by which a thread or another task waits for its result.
+//! The handle that waits for the result of a task or group.
 
 use super::error::{JoinError, Outcome};
 use super::scheduler::Place;
@@ -11,27 +11,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The handle of a task that was spawned, or of a [group](super::Group), which gives its result.
-/// Dropped, it lets the task run on; only the counters then show how it ends.
+/// The handle of a spawned task or of a [group](super::Group), which gives the result. If it is
+/// dropped, the task goes on, and only the counters show how it ends.
 ///
-/// It is a future: a task that awaits it is parked and keeps no worker.
+/// As a future, it parks the awaiting task and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
 pub struct JoinHandle<T> {
     task: Arc<dyn Joinable<T>>,
-    /// The id of the runtime that runs the task.
+    /// The runtime that runs the task.
     runtime: u64,
 }
 
-/// A task, as its handle sees it.
+/// A task as its handle sees it.
 pub(super) trait Joinable<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
-    /// Called before the worker of `place` blocks until the task is over: runs it if it has not
-    /// begun. False: the worker must not block, since the task may wait for something that only
-    /// this worker could do.
+    /// Called before the worker of `place` blocks for the task; runs the task if it has not begun.
+    /// Returns false if the worker must not block, because the task may need this worker.
     fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool;
 }
 
-/// A future, or a group.
+/// The outcome of a future or group, which a worker never runs or blocks for.
 impl<T: Send> Joinable<T> for Outcome<T> {
     fn outcome(&self) -> &Outcome<T> {
         self
@@ -47,23 +46,23 @@ impl<T> JoinHandle<T> {
         JoinHandle { task, runtime }
     }
 
-    /// Waits for the result. Outside a worker the calling thread blocks.
+    /// Waits for the result. Outside a worker, the calling thread blocks.
     ///
     /// On a worker of the same runtime, tasks that wait only for one another never deadlock. A
     /// closure that has not begun runs here and now, whatever its pool and priority. If another
-    /// worker runs the closure, this worker blocks. The closure needs nothing of this worker: below
-    /// it on this stack are only tasks that wait for it.
+    /// worker runs it, this worker blocks. That is safe: below on this worker's stack are only
+    /// tasks that wait for the closure.
     ///
-    /// A future, or a [group](super::Group), could need this worker. Unless it is over, the answer
-    /// is [`JoinError::WouldBlock`]. Await the handle instead. Two runtimes whose workers block for
-    /// each other would stand still. So a worker blocks for tasks of runtimes that were built after
-    /// its own, and for others the answer is the same.
+    /// A future or a [group](super::Group) may need this worker, so it gives
+    /// [`JoinError::WouldBlock`] unless it has ended. Await its handle instead. Two runtimes whose
+    /// workers block for each other would deadlock. So a worker blocks only for runtimes built
+    /// after its own; for others the result is the same error.
     ///
-    /// Joins that run closures within closures use half of the worker's stack at most; further ones
-    /// get [`JoinError::TooDeep`].
+    /// Joins that run closures within closures may use half of the worker's stack. Deeper joins
+    /// give [`JoinError::TooDeep`].
     ///
     /// # Errors
-    /// Why there is no result.
+    /// Why the task has no result, or why the worker must not wait.
     pub fn join(self) -> Result<T, JoinError> {
         if !self.is_over()
             && let Some(place) = worker::current()
@@ -78,26 +77,26 @@ impl<T> JoinHandle<T> {
         self.try_join().unwrap_or_else(block_on)
     }
 
-    /// The result if there is one yet, or else the handle again.
+    /// The result if the task has ended, otherwise the handle.
     ///
     /// # Errors
-    /// The handle, while the task is not over.
+    /// The handle, while the task has not ended.
     pub fn try_join(self) -> Result<Result<T, JoinError>, JoinHandle<T>> {
         self.task.outcome().take().ok_or(self)
     }
 
-    /// Whether the task is over, so that [`JoinHandle::join`] returns at once.
+    /// Whether the task has ended, so that [`JoinHandle::join`] returns at once.
     pub fn is_over(&self) -> bool {
         self.task.outcome().is_ready()
     }
 }
 
-/// The result, as [`JoinHandle::join`] gives it, without blocking a thread.
+/// Gives the result as [`JoinHandle::join`] does, without blocking a thread.
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     /// # Panics
-    /// When it is polled again after it was ready.
+    /// When it is polled again after it has given the result.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         self.task.outcome().poll(context.waker())
     }

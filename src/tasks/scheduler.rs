@@ -1,5 +1,4 @@
-//! Jobs, which wait in deques and queues, and the state that all workers and submitters of a
-//! runtime share.
+//! Jobs that wait in deques and queues, and the state that workers and submitters share.
 
 use super::counters::{Count, Counters, PoolCounters, Tally};
 use super::error::{JoinError, Latch};
@@ -17,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How urgent a task is. Each pool has a queue for each priority. A free worker looks for a task in
-/// this order:
+/// How urgent a task is. Each pool has a queue per priority. A free worker looks for a task in this
+/// order:
 ///
 /// 1. the queue of high tasks;
 /// 2. its own deque, newest first;
@@ -26,49 +25,49 @@ use std::time::Duration;
 /// 4. the deques of other workers;
 /// 5. the queue of background tasks.
 ///
-/// A task that another spawns inherits its priority and waits in the deque of its worker. With
-/// another priority it waits in a queue. So a background task begins when nothing else waits; its
-/// children then go before normal tasks in the queue.
+/// A task spawned by a task inherits its priority and waits in that worker's deque. With a
+/// different priority it waits in a queue. So a background task begins only when nothing else
+/// waits, but its children then go before queued normal tasks.
 ///
-/// Every 61st search begins at a place of low rank, so that no task starves. The background queue,
-/// the oldest task of the own deque and the queue of normal tasks take turns there.
+/// Every 61st search begins elsewhere, so that no task starves. It begins in turn with the
+/// background queue, the oldest task of the own deque, and the queue of normal tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {
-    /// Served before everything else.
+    /// Begins before all others.
     High,
-    /// The priority of tasks unless something else is said.
+    /// The default.
     #[default]
     Normal,
-    /// Served when nothing else is to be done.
+    /// Begins when nothing else waits.
     Background,
 }
 
 const _: () = assert!(Priority::Background as usize + 1 == PRIORITIES);
 
-/// A task on its way through deques and queues.
+/// A task in a deque or queue.
 pub(super) struct Job {
     pub(super) task: Arc<dyn Runnable>,
     pub(super) priority: Priority,
 }
 
-// Jobs are copied from place to place on the way.
+// Kept small, because jobs are copied between deques and queues.
 const _: () = assert!(size_of::<Job>() == 24);
 
-/// A task, as a worker sees it.
+/// A task as a worker sees it.
 pub(super) trait Runnable: Send + Sync {
-    /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for
+    /// Runs the task until it ends, parks or pauses. Its checkpoints pause once it has run for
     /// `ask_after`.
     fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job>;
 
-    /// Notes that the task is going to be put into a queue of `pool`.
+    /// Notes the pool of the queue that the task is about to enter.
     fn set_pool(&self, pool: PoolId);
 
-    /// Drops the work of a task that was refused and is in no queue.
+    /// Drops the work of a task that was refused.
     fn retract(&self);
 }
 
-/// Where a worker stands, and the task that it runs.
+/// The worker of a thread, and what the task that it runs passes to its children.
 pub(super) struct Place {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) worker: WorkerId,
@@ -77,7 +76,7 @@ pub(super) struct Place {
     pub(super) membership: RefCell<Membership>,
 }
 
-/// What the children of a task inherit.
+/// What a task's children inherit.
 #[derive(Clone, Default)]
 pub(super) struct Membership {
     pub(super) priority: Priority,
@@ -86,33 +85,33 @@ pub(super) struct Membership {
 }
 
 impl Place {
-    /// Calls `call` as the task of that membership, and gives the membership back.
+    /// Runs `call` with `task` as the current membership. Returns the result and the membership.
     pub(super) fn within<R>(&self, task: Membership, call: impl FnOnce() -> R) -> (R, Membership) {
         let outer = self.membership.replace(task);
         let result = call();
         (result, self.membership.replace(outer))
     }
 
-    /// Counts what happened here.
+    /// Adds to a counter of this worker.
     pub(super) fn count(&self, what: Count, count: u64) {
         self.scheduler.workers[self.worker].add_alone(what, count);
     }
 }
 
-/// How long a submitter that waits for room in a queue sleeps between two looks. A full queue of
-/// the default size keeps a worker busy for longer.
+/// How often a submitter checks a full queue for room. A full queue of the default size takes a
+/// worker longer than this to empty.
 const ROOM_LOOK: Duration = Duration::from_micros(50);
 
-/// A runtime without its threads.
+/// The shared state of a runtime, without its threads.
 pub(super) struct Scheduler {
-    /// The runtime id, different from that of every other runtime and server in the process.
+    /// The runtime's id, unique among all runtimes and servers of the process.
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
     workers: Box<[CachePadded<Tally>]>,
-    /// For each pool, what was submitted and ended by other threads than its workers.
+    /// For each pool, counts of submissions and ends on threads that are not the pool's workers.
     elsewhere: Box<[CachePadded<Tally>]>,
-    /// Whether only tasks may submit.
+    /// Whether the runtime is closed: only tasks may still submit.
     closed: AtomicBool,
 }
 
@@ -128,7 +127,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a new job of `pool`.
+    /// Submits a new job to `pool`.
     pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId) -> Result<(), JoinError> {
         if pool >= self.pools.len() {
             return Err(JoinError::NoSuchPool(pool));
@@ -139,9 +138,9 @@ impl Scheduler {
             None => self.elsewhere[pool].add(what),
         };
         count(Count::Submitted);
-        // Ordering: sequentially consistent, as are the count above, and the store and the reads of
-        // a shutdown. So either this load sees that the runtime is closed, or the shutdown sees the
-        // submission and waits for its end.
+        // Ordering: sequentially consistent, like the count above and the shutdown's store and
+        // reads. So either this load sees the closed runtime, or the shutdown sees the submission
+        // and waits for its end.
         if place.is_none() && self.closed.load(Ordering::SeqCst) {
             count(Count::Refused);
             return Err(JoinError::ShutDown);
@@ -150,9 +149,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Puts `job` into the deque of the calling worker, if the task that it runs has the same pool
-    /// and priority. Otherwise puts it into the queue for its priority. Where that has no room, a
-    /// worker puts the job into its own deque, and any other thread waits.
+    /// Puts `job` into the calling worker's deque if pool and priority equal those of its current
+    /// task, otherwise into the queue of its priority. If that queue is full, a worker uses its own
+    /// deque, and any other thread waits.
     pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
         let is_own =
             place.is_some_and(|place| place.pool == pool && place.membership.borrow().priority == job.priority);
@@ -172,39 +171,39 @@ impl Scheduler {
         self.shared.wake_one(pool);
     }
 
-    /// Counts a task of `pool` that ended, perhaps on no worker.
+    /// Counts the end of a task of `pool`, on whatever thread.
     pub(super) fn ended_elsewhere(&self, pool: PoolId, end: Count) {
         self.elsewhere[pool].add(end);
         if self.closed.load(Ordering::SeqCst) {
-            // The task may have been the last one, and no worker would look otherwise.
+            // If this was the last task, no worker would notice; wake one to look.
             self.shared.wake(0);
         }
     }
 
-    /// From now on only tasks may submit, and the workers end when the last task has.
+    /// Closes the runtime: only tasks may submit, and the workers end after the last task.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         (0..self.workers.len()).for_each(|worker| self.shared.wake(worker));
     }
 
-    /// Called by every worker once per turn of its loop: stops all workers when the last task has
-    /// ended after a close.
+    /// Every worker calls this once per turn. Stops all workers when the runtime is closed and the
+    /// last task has ended.
     pub(super) fn end_if_done(&self) {
-        // Ordering: relaxed, `close` wakes every worker after the store, and a worker that wakes
-        // looks again.
+        // Ordering: relaxed. `close` wakes every worker after its store, and a woken worker looks
+        // again.
         if self.closed.load(Ordering::Relaxed) && !self.shared.is_stopping() && self.is_quiet() {
             self.shared.stop();
         }
     }
 
-    /// Whether no task is queued, running or parked. Only after `close` does the answer stay true.
+    /// Whether no task is queued, running or parked. The answer stays true only after `close`.
     ///
-    /// Ends are read before submissions. A task submits before it ends. So if its end was read, its
-    /// submissions were read too.
+    /// The counts of ends are read before those of submissions. A task submits before it ends, so
+    /// if its end was read, its submissions are read too.
     ///
-    /// Suppose the figures are equal, and some task is under way. Its submission was not read, so
-    /// the task that submitted it is under way too, and so on to a first task. That one came from
-    /// outside before the close, so its submission was read: a contradiction.
+    /// Suppose the sums are equal and some task is under way. Its submission was not read, so its
+    /// submitter is under way too, and so on up to a first task. The first task came from outside
+    /// before the close, so its submission was read: a contradiction.
     fn is_quiet(&self) -> bool {
         let tallies = || self.workers.iter().chain(&self.elsewhere);
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();
@@ -222,7 +221,7 @@ impl Scheduler {
             let waiting = queues[policy.queues_of(pool)].iter().chain(&deques[members.clone()]).sum::<usize>() as u64;
             let tallies = || self.workers[members.clone()].iter().chain([&self.elsewhere[pool]]);
             let sum = |what| tallies().map(|tally| tally.get(what)).sum::<u64>();
-            // Ends come first: what has ended was submitted before, and no difference comes out
+            // Ends are read first: what has ended was submitted before, so no difference is
             // negative.
             let (completed, panicked, cancelled) = (sum(Completed), sum(Panicked), sum(Cancelled));
             let (stalled, stolen, refused) = (sum(Stalled), sum(Stolen), sum(Refused));

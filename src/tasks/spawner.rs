@@ -1,4 +1,4 @@
-//! The ways to spawn, and loops whose chunks run in parallel.
+//! [`Spawner`] spawns tasks, and runs the chunks of a loop in parallel.
 
 use super::counters::Counters;
 use super::error::{JoinError, Latch, Outcome};
@@ -14,18 +14,17 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting
+/// Spawns tasks on a [`super::Runtime`]. Cheap to clone. It does not keep the runtime from shutting
 /// down.
 ///
-/// A task has the priority, the pool and the token of the task that spawns it; from outside, normal
-/// priority in the first pool. [`Spawner::with_priority`], [`Spawner::with_pool`] and
-/// [`Spawner::with_token`] give spawners of others.
+/// A task inherits priority, pool and token of the task that spawns it. From outside, it gets
+/// normal priority in pool 0. [`Spawner::with_priority`], [`Spawner::with_pool`] and
+/// [`Spawner::with_token`] override these.
 ///
-/// A thread that runs no task of this runtime submits through the bounded queues of a pool, and
-/// waits while they are full. Let the workers of two runtimes not both do so: each could wait for
-/// room in the other. After a shutdown has begun, the tasks of a thread outside end as
-/// [`JoinError::ShutDown`]. A task puts what it spawns into its worker's own deque, and never
-/// waits: only memory bounds the deque.
+/// A thread outside the runtime submits through bounded queues, and waits while they are full. So
+/// workers of two runtimes must not both spawn on the other: each could wait for room in the other.
+/// After a shutdown has begun, tasks from outside end as [`JoinError::ShutDown`]. A task spawns
+/// into its worker's own deque and never waits: only memory bounds the deque.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
@@ -40,29 +39,29 @@ impl Spawner {
         Spawner { scheduler, pool: None, priority: None, token: None, group: None }
     }
 
-    /// The spawner of the runtime whose task runs on this thread, if one does.
+    /// The spawner of the runtime whose task runs on this thread; `None` on other threads.
     pub fn current() -> Option<Spawner> {
         worker::current().map(|place| Spawner::new(Arc::clone(&place.scheduler)))
     }
 
-    /// Spawns tasks of this priority.
+    /// A spawner for tasks of this priority.
     pub fn with_priority(&self, priority: Priority) -> Spawner {
         Spawner { priority: Some(priority), ..self.clone() }
     }
 
-    /// Spawns into this pool, counted from 0 in the order in which the builder named them. A *task*
-    /// never waits for room: if the queue of another pool is full, the new task runs where it was
+    /// A spawner into this pool, numbered from 0 in the builder's order. A *task* never waits for
+    /// room: if the other pool's queue is full, the new task runs in the pool where it was
     /// submitted.
     pub fn with_pool(&self, pool: PoolId) -> Spawner {
         Spawner { pool: Some(pool), ..self.clone() }
     }
 
-    /// Spawns tasks that this token may cancel.
+    /// A spawner of tasks that this token can cancel.
     pub fn with_token(&self, token: &CancellationToken) -> Spawner {
         Spawner { token: Some(token.clone()), ..self.clone() }
     }
 
-    /// Spawns a closure.
+    /// Spawns a closure. It runs once, without interruption.
     pub fn spawn<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         match self.submit(|membership, _| ClosureTask::new(membership, task)) {
             Ok(task) => JoinHandle::new(self.scheduler.number, task),
@@ -73,8 +72,8 @@ impl Spawner {
     /// Spawns a future. It may await anything: the task is parked until it is woken.
     ///
     /// Once the task has run for its slice, [`checkpoint`](crate::handler::checkpoint) gives way to
-    /// tasks that are at least as urgent. [`hop`](crate::handler::hop) goes on in another pool, or
-    /// here if the queue there is full.
+    /// tasks that are at least as urgent. [`hop`](crate::handler::hop) continues in another pool,
+    /// or here if that pool's queue is full.
     pub fn spawn_future<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         let make = |membership, pool| FutureTask::new(Arc::clone(&self.scheduler), membership, pool, task);
         match self.submit(make) {
@@ -89,17 +88,17 @@ impl Spawner {
         JoinHandle::new(self.scheduler.number, Arc::new(outcome))
     }
 
-    /// The pool of that name.
+    /// The number of the pool with this name.
     pub fn pool(&self, name: &str) -> Option<PoolId> {
         self.scheduler.pools.iter().position(|pool| pool == name)
     }
 
-    /// What happened to the tasks so far.
+    /// The counters of all pools.
     pub fn counters(&self) -> Counters {
         self.scheduler.counters()
     }
 
-    /// Makes a task, and puts it where a worker finds it. A task that is refused is dropped.
+    /// Makes a task and submits it. A refused task is dropped.
     #[inline]
     pub(super) fn submit<R: Runnable + 'static>(
         &self,
@@ -130,16 +129,16 @@ impl fmt::Debug for Spawner {
 }
 
 impl Spawner {
-    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last. Returns when
-    /// all parts are done. A calling task takes part itself, so it waits only for chunks that other
-    /// workers have begun. After a panic no further chunk begins.
+    /// Calls `body` for every chunk of `range`, in parallel; only the last chunk may be shorter
+    /// than `chunk`. Returns when all chunks are done. A calling task runs chunks itself, so it
+    /// waits only for chunks that other workers have begun. After a panic no further chunk begins.
     ///
-    /// The body lives as long as its tasks, so it cannot borrow: what it works on is in an `Arc`.
+    /// `body` cannot borrow, because its tasks may outlive the call; share its data in an `Arc`.
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with one of the panics, or why nothing ran.
-    /// [`JoinError::WouldBlock`] and [`JoinError::TooDeep`] as for [`JoinHandle::join`]: parts may
-    /// still run then.
+    /// [`JoinError::WouldBlock`] and [`JoinError::TooDeep`] as for [`JoinHandle::join`]; chunks may
+    /// then still run.
     pub fn parallel_for<F>(&self, range: Range<usize>, chunk: NonZeroUsize, body: F) -> Result<(), JoinError>
     where
         F: Fn(Range<usize>) + Send + Sync + 'static,
@@ -159,7 +158,7 @@ impl Spawner {
         let helpers: Vec<_> = helpers.map(|_| self.spawn(take_part.clone())).collect();
         let own = is_task.then(take_part);
         let ends = helpers.into_iter().map(|helper| helper.join().flatten());
-        // Whichever has ended well has found no chunk left, so others may have been refused.
+        // A helper that ended well found no chunk left, so refused helpers do not matter.
         let weight = |end: &Result<(), JoinError>| match end {
             Err(JoinError::Panicked(_) | JoinError::WouldBlock | JoinError::TooDeep) => 2,
             Ok(()) => 1,
@@ -169,7 +168,7 @@ impl Spawner {
     }
 }
 
-/// The parts of `range`, each `chunk` long but perhaps the last.
+/// The chunks of `range`; only the last may be shorter than `chunk`.
 fn parts(range: Range<usize>, chunk: NonZeroUsize) -> impl Iterator<Item = Range<usize>> + Send {
     let end = range.end;
     range.step_by(chunk.get()).map(move |start| start..start.saturating_add(chunk.get()).min(end))

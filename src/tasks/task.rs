@@ -1,4 +1,4 @@
-//! The two kinds of tasks. A closure runs once on the stack of a worker. A future may pause at
+//! The two kinds of task. A closure runs once, on a worker's stack. A future may pause at
 //! checkpoints, hop between pools, and wait without keeping a worker.
 
 use super::counters::Count;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
-/// What a worker has to do, and as which task.
+/// The closure or future that a worker runs, and the membership that its children inherit.
 type Work<W> = Resumable<(W, Membership)>;
 
-/// What a worker is told that has nothing more to do with a task.
+/// The answer for a task that its worker is done with.
 const OVER: Ran<Job> = Ran::Ended { ran: Nanos::ZERO };
 
 /// A closure and its result, in one allocation.
@@ -34,7 +34,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
         Arc::new(ClosureTask { work: Resumable::new((closure, membership)), outcome: Outcome::new() })
     }
 
-    /// Runs the closure, unless another worker has begun it; `take_back` is called before.
+    /// Runs the closure unless another worker has begun it. Calls `take_back` before.
     fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
         let Some((closure, membership)) = self.work.withdraw(|_| true) else { return };
         take_back();
@@ -46,7 +46,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
         };
         place.count(Count::of(&result), 1);
         self.outcome.complete(result);
-        // The group ends after its last member.
+        // Dropped last, because the group may end only after its last member.
         drop(membership);
     }
 }
@@ -54,7 +54,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Runnable for ClosureTask<F, T> {
     fn run(self: Arc<Self>, place: &Place, _: Nanos) -> Ran<Job> {
         self.run_once(place, || ());
-        // With the last reference goes a result whose handle was dropped.
+        // If the handle was dropped, this drops the result.
         discard(self);
         OVER
     }
@@ -73,8 +73,8 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for Closu
 
     fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool {
         self.run_once(place, || {
-            // The task that is joined is most often the newest of this worker: its job leaves the
-            // deque with it.
+            // The joined task is most often this worker's newest: then its job leaves the deque
+            // too.
             let newest = place.deque.pop();
             let other = newest.filter(|job| !ptr::addr_eq(Arc::as_ptr(&job.task), Arc::as_ptr(&self)));
             if let Some(job) = other {
@@ -85,9 +85,9 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for Closu
     }
 }
 
-/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does,
-/// nothing can wake it any more, and it ends as [`JoinError::Stalled`]. Its handle holds only the
-/// outcome.
+/// A future, and the way back to a worker after a wake. Queues and wakers own it. When the last of
+/// them drops it, nothing can wake the future, and it ends as [`JoinError::Stalled`]. The handle
+/// owns only the outcome.
 pub(super) struct FutureTask<F: Future<Output: Send> + Send + 'static> {
     pub(super) outcome: Arc<Outcome<F::Output>>,
     scheduler: Arc<Scheduler>,
@@ -116,9 +116,9 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
         Job { priority: self.priority, task: self }
     }
 
-    /// After a wake: lets a worker of its pool go on with the task.
+    /// Queues the task again after a wake.
     fn put_back(self: Arc<Self>) {
-        // Ordering: relaxed, the pool only changes between two runs, and queues order those.
+        // Ordering: relaxed. The pool changes only between two runs, and queues order the runs.
         let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool.load(Ordering::Relaxed));
         scheduler.put(worker::of(&scheduler).as_deref(), self.job(), pool);
     }
@@ -132,12 +132,13 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
         let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
         let terms = Terms { start, limits, waker: &waker, waiter: &mut None, token, wakes_anywhere: true };
         let ((polled, _), membership) = place.within(membership, || poll(future.as_mut(), terms));
-        // It would keep a task from ending that nothing else can wake.
+        // This waker must go, or a task that nothing else can wake would never end.
         drop(waker);
         let result = match polled {
             Polled::Ended(value) => Ok(value),
             Polled::Panicked(panic) => Err(panic.into()),
-            // Nothing else aborts a task: it has no deadline, and runs its children itself.
+            // Only a token aborts a task: tasks have no deadline, and run their children
+            // themselves.
             Polled::Aborted(_) => Err(JoinError::Cancelled),
             Polled::Paused { resume } => {
                 self.work.pause((future, membership));

@@ -1,5 +1,5 @@
-//! The worker that a thread is, and what it does with tasks. There is nothing to receive: the
-//! spawning thread puts tasks into deques and queues.
+//! The loop of a worker that runs tasks. It receives nothing: spawning threads put tasks into
+//! deques and queues.
 
 use super::counters::Count;
 use super::scheduler::{Job, Place, Scheduler};
@@ -13,21 +13,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 thread_local! {
-    /// Set once, when a worker's loop begins.
+    /// The worker that this thread is. Set once, when its loop begins.
     static PLACE: OnceCell<Rc<Place>> = const { OnceCell::new() };
 }
 
-/// The worker that the calling thread is, if it is one; `None` also while the thread ends.
+/// The worker that the calling thread is; `None` on other threads, and while the thread ends.
 pub(super) fn current() -> Option<Rc<Place>> {
     PLACE.try_with(|place| place.get().cloned()).ok().flatten()
 }
 
-/// The worker that the calling thread is, if it is one of `scheduler`.
+/// The worker that the calling thread is, if it belongs to `scheduler`.
 pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Place>> {
     current().filter(|place| Arc::ptr_eq(&place.scheduler, scheduler))
 }
 
-/// The life of the thread of `worker`, which has a stack of so many bytes.
+/// Runs the thread of `worker` until the runtime stops. `stack_bytes` is the size of its stack.
 pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, scheduler: &Arc<Scheduler>) {
     let _guard = AbortOnPanic;
     begin_stack(stack_bytes);
@@ -41,7 +41,7 @@ pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, schedu
     });
 }
 
-/// One worker's engine.
+/// The engine that runs tasks for one worker.
 struct TaskEngine(Rc<Place>);
 
 impl Engine for TaskEngine {
@@ -55,7 +55,7 @@ impl Engine for TaskEngine {
         job.task.run(&self.0, at_most)
     }
 
-    /// No policy of tasks asks for more than the priority.
+    /// Policies of tasks use only the priority.
     fn describe(&self, job: &Job) -> Description {
         Description { class: Some(job.priority as u8), attained: Nanos::ZERO }
     }
@@ -79,7 +79,7 @@ impl Engine for TaskEngine {
         }
     }
 
-    /// No policy of tasks asks for the time.
+    /// Policies of tasks use no time.
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
