@@ -1,9 +1,10 @@
-//! Standard output and standard error. Nothing here panics, and only a result waits for its reader.
+//! Writes to standard output and standard error without ever panicking. Only [`print`] waits for a
+//! reader.
 //!
 //! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on
-//! a full pipe that is not read. A result that cannot be written is an error, which its caller
-//! turns into an exit code. Messages are worth less than service. Log lines go through a bounded
-//! queue to a thread of their own, and are counted when there is no room.
+//! a full pipe that nothing reads. [`print`] returns an error instead, which the caller turns into
+//! an exit code. Messages must not stop the service: log lines go through a bounded queue to a
+//! thread, and lines without room are counted.
 //!
 //! ```
 //! use forebay::output::{LogWriter, complain, flush_log, print};
@@ -25,20 +26,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// The most log lines waiting for standard error: far more than a server writes in a second.
+/// The most log lines that wait for standard error, far more than a server writes in a second.
 const QUEUE_LINES: usize = 1_024;
 
-/// The longest wait of an ending process for a standard error that accepts nothing.
+/// How long an ending process waits for a standard error that accepts nothing.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// The interval of checking whether all is written.
+/// How often to check whether all log lines are written.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
-/// The style sheet of every page that Forebay makes.
+/// The style sheet of all HTML pages that Forebay makes.
 #[cfg(feature = "admin")]
 #[cfg_attr(doc, doc(hidden))]
 pub const PAGE_STYLE: &str = include_str!("output/page.css");
-/// The code that draws charts.
+/// The JavaScript that draws charts.
 #[cfg(feature = "admin")]
 #[cfg_attr(doc, doc(hidden))]
 pub const PAGE_CHARTS: &str = include_str!("output/charts.js");
@@ -52,7 +53,7 @@ static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 /// Writes a whole result to standard output.
 ///
 /// # Errors
-/// When not all of it was written, also because the reader has gone
+/// When not everything was written, for example because the reader has gone
 /// ([`io::ErrorKind::BrokenPipe`]).
 pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -60,8 +61,8 @@ pub fn print(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// `text` with escapes for control characters other than line ends and tabs. What a file, the
-/// environment or another host says must not command a terminal.
+/// `text` with control characters escaped, except line ends and tabs. Text from files, the
+/// environment or other hosts must not control a terminal.
 pub fn plain(text: &str) -> String {
     let safe = |it: char| {
         if it.is_control() && it != '\n' && it != '\t' { it.escape_default().collect() } else { it.to_string() }
@@ -73,7 +74,7 @@ pub fn plain(text: &str) -> String {
 /// Gives up after a second.
 pub fn complain(message: &str) {
     flush_log();
-    // A blocked write never ends: it is left to a thread that may be left behind.
+    // A blocked write may never return, so another thread does it.
     let line = plain(message) + "\n";
     let _ = match LogWriter::start() {
         Ok(mut log) => log.write_all(line.as_bytes()),
@@ -82,25 +83,24 @@ pub fn complain(message: &str) {
     flush_log();
 }
 
-/// The `error` of writing `what`, with `what` in its text.
+/// Adds to an I/O `error` of writing the text `what` cannot be written.
 pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
 }
 
-/// The `error` of starting a thread or process, with `what` it is and the likely limits in its
-/// text.
+/// Adds to an I/O `error` of starting a thread or process what it is and which limits to check.
 pub fn unstarted(what: &str, error: &io::Error) -> io::Error {
     let limits = "`ulimit -u`, `ulimit -v`, TasksMax of a systemd unit, pids.max of a cgroup";
     io::Error::new(error.kind(), format!("{what} cannot be started: {error}; see {limits}"))
 }
 
-/// The message for a result lost by an [`unwritten`] error; `None` for a closed pipe, whose reader
-/// needs no explanation.
+/// The message for a result that could not be written; `None` for a closed pipe, whose reader left
+/// on purpose.
 pub fn loss(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::BrokenPipe).then(|| error.to_string())
 }
 
-/// A writer for log lines. Every call of `write` is one line, and returns at once.
+/// A writer for log lines. Each call of `write` is one line and returns at once.
 #[derive(Clone, Debug)]
 pub struct LogWriter {
     queue: SyncSender<Vec<u8>>,
@@ -133,7 +133,7 @@ impl Write for LogWriter {
     }
 }
 
-/// Waits until all pending log lines are written, for a second at most.
+/// Waits until all pending log lines are written, at most a second.
 pub fn flush_log() {
     let (queued, deadline) = (LINES_QUEUED.load(Ordering::Relaxed), clock::now().plus(PATIENCE));
     while LINES_WRITTEN.load(Ordering::Relaxed) < queued && clock::now() < deadline {
@@ -143,13 +143,12 @@ pub fn flush_log() {
 
 fn write_all(lines: &Receiver<Vec<u8>>) {
     for line in lines {
-        // A line that cannot be written, say to a full disk, is lost; there is no other place to
-        // report it.
+        // A line that cannot be written, say to a full disk, is lost: nowhere else to report it.
         let _ = io::stderr().write_all(&line);
         LINES_WRITTEN.fetch_add(1, Ordering::Relaxed);
         let lost = LINES_LOST.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            // Through the queue, which has room now, so that it has the format of all other lines.
+            // Goes through the queue, which has room now, to get the format of all other lines.
             tracing::warn!(lost, "log lines were lost: nobody read standard error");
         }
     }

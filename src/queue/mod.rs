@@ -1,9 +1,9 @@
-//! The sharded queue that joins pools, several bounded queues that act as one; and a pool of
-//! objects.
+//! [`Sharded`], a queue of several bounded queues that act as one, and [`ObjectPool`], a fixed set
+//! of reusable objects.
 //!
-//! Producers spread over the shards, so they do not meet on one cache line. Consumers look at all
-//! shards in turn, so no item is overlooked. Order holds within a shard only. [`Sharded`] says how
-//! far the whole is from first come, first served.
+//! Producers spread over the shards, so they do not contend for one cache line. Consumers look at
+//! all shards in turn, so no item is overlooked. Only items of one shard keep their order;
+//! [`Sharded`] says how far the whole is from first come, first served.
 
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -55,8 +55,8 @@ impl<T> Sharded<T> {
         Sharded { shards: (0..shards).map(|_| CachePadded::new(ArrayQueue::new(each))).collect() }
     }
 
-    /// Adds `item` to the shorter of two shards, which are counted around, or to any other that has
-    /// room.
+    /// Adds `item` to the shorter of two shards, given by numbers modulo the number of shards. If
+    /// both are full, any other shard with room takes it.
     ///
     /// # Errors
     /// The item, when every shard is full.
@@ -79,8 +79,8 @@ impl<T> Sharded<T> {
         Err(item)
     }
 
-    /// Takes an item, looking first at the shard of `hint`, then at every other. A consumer that
-    /// counts its hint up with each item serves all shards equally.
+    /// Takes an item from the first shard that has one, beginning at shard `hint`. Consumers that
+    /// increase their hint with each item serve all shards equally.
     pub fn pop(&self, hint: usize) -> Option<T> {
         if let [only] = &*self.shards {
             return only.pop();
@@ -94,27 +94,26 @@ impl<T> Sharded<T> {
         self.shards.len()
     }
 
-    /// The number of waiting items; exact while nothing is pushed or popped.
+    /// Number of items in the queue; exact while nothing is pushed or popped.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.len()).sum()
     }
 
-    /// True if nothing waits; exact while nothing is pushed or popped.
+    /// Whether the queue is empty; exact while nothing is pushed or popped.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_empty())
     }
 }
 
-/// A fixed number of objects, each either free or in use.
+/// A pool with a fixed number of objects, each free or in use.
 ///
-/// The queue of the free ones has as many places as there are objects, so a return always finds
-/// room.
+/// The queue of free objects has a place for each object, so a return always finds room.
 pub struct ObjectPool<T> {
     free: ArrayQueue<Box<T>>,
 }
 
 impl<T> ObjectPool<T> {
-    /// Makes `count` objects; `make` gets the number of each.
+    /// Makes `count` objects by calling `make` with 0, 1, and so on.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -139,7 +138,7 @@ impl<T> ObjectPool<T> {
     }
 }
 
-/// An object in use: moves by ownership, and returns to its pool when dropped.
+/// An object in use, owned by the holder. Dropping it returns the object to its pool.
 pub struct Pooled<'p, T> {
     /// `None` only inside `drop`.
     item: Option<Box<T>>,

@@ -1,35 +1,35 @@
-//! A circuit breaker: what has failed is given up, and tried again after a while.
+//! A circuit breaker: stops using something that failed, and tries it again after a minute.
 
 use super::Nanos;
 
-/// Whether something is in use, or given up for a while.
+/// The state of one breaker: closed (in use), or open until a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Breaker {
-    /// When it is tried again; zero while it is in use.
+    /// When to try again; zero while closed.
     again_at: Nanos,
 }
 
 impl Breaker {
-    /// How long the server does without what has failed. One failure a minute costs nothing, and a
-    /// device or a limit may change.
+    /// How long a breaker stays open. One failure a minute costs nothing, and a device or limit may
+    /// have changed by then.
     pub(crate) const AGAIN_AFTER: Nanos = Nanos::from_secs(60);
 
-    /// Whether it is given up.
+    /// Whether the breaker is open: the last try failed.
     pub(crate) fn is_open(&self) -> bool {
         self.again_at > Nanos::ZERO
     }
 
-    /// Whether it is in use, or to be tried again `now`.
+    /// Whether to use or try the thing `now`.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
         now >= self.again_at
     }
 
-    /// Notes that it has failed. True if it was in use.
+    /// Notes a failure and opens the breaker. True if it was closed.
     pub(crate) fn fails(&mut self, now: Nanos) -> bool {
         !std::mem::replace(self, Breaker { again_at: now.plus(Self::AGAIN_AFTER) }).is_open()
     }
 
-    /// Notes that it works. True if it was given up.
+    /// Notes a success and closes the breaker. True if it was open.
     pub(crate) fn works(&mut self) -> bool {
         std::mem::take(self).is_open()
     }

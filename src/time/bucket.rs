@@ -1,14 +1,15 @@
-//! A token bucket: so many tokens come in each tick, and some ticks' worth of them is kept.
+//! A token bucket that gains tokens each tick and keeps those of a few ticks.
 
 use super::Nanos;
 
-/// The rate of a bucket, and what it holds. Its state is one word, zero at the start. The upper
-/// half is the number of a tick, the lower half the tokens that are left in it.
+/// The rate and depth of a token bucket. The caller keeps the state: a `u64`, zero at the start.
+/// Its upper half is the number of a tick, its lower half the tokens left then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket<const TICK_NS: u64> {
-    /// Tokens that come in each tick.
+    /// Tokens gained in each tick.
     pub(crate) each: u32,
-    /// The ticks' worth that is kept. A bucket that nothing has used is full.
+    /// The depth, in ticks: the most that is kept is `each * kept` tokens. An unused bucket is
+    /// full.
     pub(crate) kept: u32,
 }
 
@@ -18,17 +19,19 @@ impl<const TICK_NS: u64> TokenBucket<TICK_NS> {
         (now.get() / TICK_NS) as u32
     }
 
-    /// The state after `seen`, where `change` makes a number of tokens out of what there is `now`.
+    /// The next state. `seen` is the last one; `change` maps the tokens there are `now` to the
+    /// tokens that remain.
     pub(crate) fn after(&self, seen: u64, now: Nanos, change: impl FnOnce(u32) -> u32) -> u64 {
         let (last, left, tick) = ((seen >> 32) as u32, seen as u32, self.tick(now).wrapping_add(self.kept));
         let tokens = if last == tick { left } else { self.refilled(left, tick.wrapping_sub(last)) };
         u64::from(tick) << 32 | u64::from(change(tokens))
     }
 
-    /// What is kept of `left` tokens after so many `ticks`. Apart from the way within one tick.
+    /// The tokens after `ticks` ticks, where `left` were left before. Not inlined: most calls are
+    /// within one tick.
     #[cold]
     fn refilled(&self, left: u32, ticks: u32) -> u32 {
-        // A thread whose `now` is older than another's adds nothing.
+        // A thread with an older `now` than another thread adds nothing.
         let ticks = if ticks > u32::MAX / 2 { 0 } else { ticks };
         self.each.saturating_mul(ticks).saturating_add(left).min(self.each.saturating_mul(self.kept))
     }

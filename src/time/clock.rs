@@ -1,6 +1,6 @@
-//! The clocks: monotonic for everything measured here, the thread's own for what steps cost, real
-//! time only to read kernel receive stamps. In this crate's own tests a thread may have a monotonic
-//! clock of its own, which it moves.
+//! The clocks. Measurements use monotonic time, the cost of steps CPU time of a thread, and only
+//! the kernel's receive stamps real time. In tests of this crate, a thread may have a monotonic
+//! clock that it moves itself.
 //!
 //! ```
 //! use forebay::time::clock;
@@ -16,7 +16,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Monotonic time since the first call in this process.
+/// Monotonic time since this process first called this.
 #[inline]
 pub fn now() -> Nanos {
     #[cfg(test)]
@@ -24,8 +24,8 @@ pub fn now() -> Nanos {
         return now;
     }
     static START: OnceLock<Nanos> = OnceLock::new();
-    // As `Instant` reads it; that one has no number to give, and its detour through `Duration`
-    // costs a third of a reading.
+    // `Instant` reads the same clock, but has no number to give; the way through `Duration` costs a
+    // third of a reading.
     let now = read(ClockId::CLOCK_MONOTONIC);
     now.minus(*START.get_or_init(|| now))
 }
@@ -37,24 +37,24 @@ fn read(clock: ClockId) -> Nanos {
     Nanos::new(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
 }
 
-/// CPU time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`), the kernel's work for it included.
+/// CPU time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`), system calls included.
 pub fn of_thread() -> Nanos {
     #[cfg(test)]
     if let Some(now) = in_virtual_time::now() {
-        // There a thread never waits for its processor.
+        // In virtual time a thread never waits for its CPU.
         return now;
     }
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Real time (`CLOCK_REALTIME`) since the Unix epoch: the clock of the kernel's receive stamps. It
-/// may step; a difference of two readings is clamped at zero by [`Nanos::minus`].
+/// Real time (`CLOCK_REALTIME`) since the Unix epoch, the clock of the kernel's receive stamps. It
+/// may jump; [`Nanos::minus`] makes a negative difference zero.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the real-time clock")]
 pub fn realtime() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)
 }
 
-/// A monotonic clock of the calling thread that moves only when set, for tests of whole servers.
+/// A monotonic clock per thread that moves only when set, for tests of whole servers.
 #[cfg(test)]
 pub(crate) mod in_virtual_time {
     use crate::time::Nanos;

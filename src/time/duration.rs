@@ -1,46 +1,46 @@
-//! Durations as written in flags, files and workloads: `20us`, `0.5us`, `2ms`, `1s`.
+//! Parses durations as flags, files and workloads write them: `20us`, `0.5us`, `2ms`, `1s`.
 
 use super::Nanos;
 
-/// How a duration is written, for help and errors.
+/// The form of a duration, for help and errors.
 pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
 
-/// The longest duration that is accepted, 1,000 hours. A longer one is a typing error, and sums of
-/// a few thousand of these still fit a [`Nanos`].
+/// The longest accepted duration: 1,000 hours. Longer ones are typing errors, and the sum of a few
+/// thousand of these still fits a [`Nanos`].
 pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// Not a number and a unit.
+    /// The text is not a number with a unit.
     #[error("`{0}` is not a duration: write {DURATION_FORM}")]
     Form(String),
-    /// Longer than [`DURATION_MAX`].
+    /// The duration is longer than [`DURATION_MAX`].
     #[error("`{0}` is too long: a duration is at most 1000h")]
     TooLong(String),
 }
 
 crate::time::show_as_text!(DurationError);
 
-/// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds
-/// to a nanosecond.
+/// Parses a decimal number, at least zero, with the unit `ns`, `us`, `ms`, `s`, `min` or `h`.
+/// Rounds to a nanosecond.
 ///
 /// # Errors
-/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error too: its
-/// unit would be a guess. So is `5m`, which half of its readers take for milliseconds.
+/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error, because
+/// its unit would be a guess. So is `5m`, which some read as milliseconds.
 pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     let error = || DurationError::Form(text.to_owned());
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| error())?;
     let (_, unit_ns) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(error)?;
-    // A float becomes an integer by saturation, so that what is far too long is still too long.
+    // Floats saturate to integers, so a far too long duration is still too long.
     let duration = Nanos::new((number * unit_ns).round() as u64);
     if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
 }
 
-/// `µs` is what [`std::time::Duration`] prints.
+/// Units and their nanoseconds. [`std::time::Duration`] prints `µs`.
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3_600e9)];
 

@@ -1,5 +1,5 @@
-//! Time as one type: [`Nanos`], for durations and for points on a clock alike. Reading a clock is
-//! [`clock`]'s business, so that code which must not read one (`sched`) can still speak of time.
+//! [`Nanos`], one type for durations and points in time. Only [`clock`] reads clocks, so `sched`,
+//! which must not read any, can still calculate with time.
 //!
 //! ```
 //! use forebay::time::{Nanos, clock, parse_duration};
@@ -10,7 +10,8 @@
 //! assert_eq!(clock::now().minus(deadline), Nanos::ZERO); // it has not passed
 //! ```
 
-/// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
+/// Makes the `Debug` form of an error its text, because a `main` that returns a `Result` prints
+/// `Debug`.
 macro_rules! show_as_text {
     ($error:ty) => {
         impl std::fmt::Debug for $error {
@@ -39,18 +40,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the
-/// process.
+/// Nanoseconds: a duration, or a point on the monotonic clock since the start of the process.
 ///
-/// Arithmetic saturates at both ends: a wait that a clock step makes negative is zero, a deadline
-/// past the end of time is never.
+/// Arithmetic saturates at both ends. A difference that a clock step makes negative is zero, and a
+/// deadline beyond the range is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// No time at all, and the origin of the monotonic clock.
+    /// No time, or the start of the monotonic clock.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than every point in time: "never".
+    /// The largest time: "never".
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// `ns` nanoseconds.
@@ -78,12 +78,12 @@ impl Nanos {
         self.0
     }
 
-    /// As microseconds, for people and JSON.
+    /// In microseconds, for people and JSON.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// As seconds, for Prometheus.
+    /// In seconds, for Prometheus.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -103,8 +103,8 @@ impl Nanos {
         Nanos(self.0.saturating_mul(factor))
     }
 
-    /// Whether neither time is more than twice the other: of two measured limits, no more than
-    /// noise makes of them.
+    /// Whether neither time is more than twice the other, so that two measured limits may differ by
+    /// noise only.
     pub(crate) fn is_near(self, other: Nanos) -> bool {
         self <= other.times(2) && other <= self.times(2)
     }
@@ -122,23 +122,24 @@ impl From<Nanos> for Duration {
     }
 }
 
-/// Exact, with the unit that suits it, in ASCII: `50us`, `1.5s`. [`parse_duration`] reads it.
+/// Shows the exact time with a fitting unit, in ASCII: `50us`, `1.5s`. [`parse_duration`] reads it
+/// back.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:?}", Duration::from(*self)).replace('µ', "u"))
     }
 }
 
-/// Rows of `N` times that several threads read and write. A clone is another handle to the same
-/// rows. Each time stands alone: a reader may see a new one beside an old one of its row.
-// Ordering: relaxed, for that.
+/// A table of times that several threads read and write, `N` in each row. A clone shares the same
+/// rows. The times of a row are not written together: a reader may see a new one beside an old one.
+// Ordering: relaxed, as no time depends on another.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTimes<const N: usize> {
     rows: Arc<[CachePadded<[AtomicU64; N]>]>,
 }
 
 impl<const N: usize> SharedTimes<N> {
-    /// So many rows of these times.
+    /// A table of `rows` rows, each with these times.
     pub(crate) fn new(rows: usize, times: [Nanos; N]) -> SharedTimes<N> {
         SharedTimes { rows: (0..rows).map(|_| CachePadded::new(times.map(|time| time.get().into()))).collect() }
     }
@@ -152,8 +153,8 @@ impl<const N: usize> SharedTimes<N> {
         self.rows[row].each_ref().map(|time| Nanos::new(time.load(Ordering::Relaxed)))
     }
 
-    /// Sets one time of `row`. The caller writes only what differs: a write takes the row from the
-    /// caches of other threads.
+    /// Sets one time of `row`. Write only changed values: a write takes the cache line from other
+    /// threads.
     ///
     /// # Panics
     /// If there is no such row or time.

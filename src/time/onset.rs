@@ -1,19 +1,19 @@
-//! When something begins and ends, for the log.
+//! Tells when a condition begins and ends, with hysteresis, so that the log is not flooded.
 
 use super::Nanos;
 
-/// How long something must be over before the log says so: what comes and goes is two lines in ten
-/// seconds at most.
+/// Default hysteresis: a condition must be over for this long before the log says so. One that
+/// flickers gives at most two lines in ten seconds.
 pub(crate) const QUIET: Nanos = Nanos::from_secs(10);
 
-/// Something that begins, lasts and ends.
+/// A condition that begins, lasts and ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Onset {
-    /// When it held last, until it is over.
+    /// When the condition held last; `None` once it is over.
     last: Option<Nanos>,
 }
 
-/// What has changed.
+/// The change that a reading shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Begins,
@@ -21,7 +21,8 @@ pub(crate) enum Turn {
 }
 
 impl Onset {
-    /// Takes a reading: whether it holds `now`. It ends once it has not held for `quiet`.
+    /// Takes a reading: whether the condition holds `now`. It ends once it has not held for
+    /// `quiet`.
     pub(crate) fn see(&mut self, holds: bool, quiet: Nanos, now: Nanos) -> Option<Turn> {
         if holds {
             return self.last.replace(now).is_none().then_some(Turn::Begins);
