@@ -1,20 +1,20 @@
-//! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It says
-//! which of the percentiles are known: each needs so many values.
+//! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It also
+//! says which percentiles the sample is large enough for.
 
 use crate::fate::labels;
 use std::fmt;
 use std::str::FromStr;
 
-/// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are
-/// nearest ranks.
+/// A distribution of latencies in microseconds, or of slowdowns, which have no unit. Percentiles
+/// are nearest ranks.
 ///
-/// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and
-/// `supported` = `"none"`.
+/// `None` stands for infinity and prints as `null`. An empty sample has percentiles of 0, and
+/// `supported` prints as `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Block {
-    /// The number of finite values.
+    /// Number of finite values.
     pub count: u64,
     /// The median.
     pub p50: Option<f64>,
@@ -30,16 +30,16 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that the sample bounds, by the number of values, infinite ones
-    /// included. This holds for independent values only (see [`Percentile::samples_needed`]). No
-    /// lower percentile is unknown. `None` prints as `"none"`.
+    /// The highest percentile that the sample is large enough for, infinite values included. All
+    /// lower percentiles are known too. Valid for independent values only (see
+    /// [`Percentile::samples_needed`]). `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
 }
 
 impl Block {
-    /// The block of exact values in ascending order, with `f64::INFINITY` for each value that never
-    /// came. Infinite values count in every rank and in `supported`, not in `count`.
+    /// The block of `sorted` values in ascending order; a value that never came is `f64::INFINITY`.
+    /// Infinite values count for ranks and for `supported`, but not for `count`.
     ///
     /// # Panics
     /// In debug builds, when `sorted` is not in ascending order or holds a NaN.
@@ -50,7 +50,7 @@ impl Block {
         Block::from_ranks(finite, total, |rank| sorted[rank as usize - 1])
     }
 
-    /// The value of `percentile`; `None` is infinity.
+    /// The value of `percentile`; `None` = infinity.
     pub const fn percentile(&self, percentile: Percentile) -> Option<f64> {
         match percentile {
             Percentile::P50 => self.p50,
@@ -62,18 +62,18 @@ impl Block {
         }
     }
 
-    /// True if there are no values at all, infinite ones included.
+    /// Whether the sample has no values, not even infinite ones.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.max.is_some()
     }
 
-    /// True if the sample bounds `percentile`.
+    /// Whether the sample is large enough for `percentile`.
     pub fn supports(&self, percentile: Percentile) -> bool {
         self.supported.is_some_and(|highest| percentile <= highest)
     }
 
-    /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1
-    /// to `total`) and is called with ascending ranks.
+    /// Makes a block of `total` values, of which `finite` are finite. `value` gives the value at a
+    /// rank, 1 to `total`; it is called with ascending ranks.
     #[cfg_attr(doc, doc(hidden))]
     pub fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
         let mut at = |rank| {
@@ -97,7 +97,7 @@ impl Block {
 }
 
 impl Default for Block {
-    /// The block of an empty sample.
+    /// The block of an empty sample: all zero.
     fn default() -> Block {
         Block::from_sorted(&[])
     }
@@ -109,51 +109,49 @@ fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer
 }
 
 labels! {
-    /// The percentiles in every block, ordered by rank; written as `p99.9`, and in JSON by name.
+    /// The percentiles in every block, ascending. Shown as `p99.9`; the name is for JSON.
     #[derive(PartialOrd, Ord)]
     Percentile {
         /// The median.
         P50 = "p50",
-        /// 9 of 10 values are at or below this percentile.
+        /// At least 9 of 10 values are no higher.
         P90 = "p90",
-        /// 99 of 100 values are at or below this percentile.
+        /// At least 99 of 100 values are no higher.
         P99 = "p99",
-        /// 999 of 1,000 values are at or below this percentile.
+        /// At least 999 of 1,000 values are no higher.
         P99_9 = "p99_9",
-        /// 1,999 of 2,000 values are at or below this percentile.
+        /// At least 1,999 of 2,000 values are no higher.
         P99_95 = "p99_95",
-        /// 9,999 of 10,000 values are at or below this percentile.
+        /// At least 9,999 of 10,000 values are no higher.
         P99_99 = "p99_99",
     }
 }
 
-/// How many of 10,000 values are at or below each percentile.
+/// Of 10,000 values, how many are at or below each percentile.
 const IN_TEN_THOUSAND: [u64; Percentile::ALL.len()] = [5_000, 9_000, 9_900, 9_990, 9_995, 9_999];
 
 impl Percentile {
-    /// The share of a sample at or below this percentile, between 0 and 1.
+    /// The share of a sample at or below this percentile, from 0 to 1.
     pub fn quantile(self) -> f64 {
         IN_TEN_THOUSAND[self as usize] as f64 / 1e4
     }
 
-    /// The nearest rank of this percentile among `count` sorted values: 1 to `count`, and 1 for an
+    /// The nearest rank of this percentile in `count` sorted values: from 1 to `count`; 1 for an
     /// empty sample.
     pub const fn rank(self, count: u64) -> u64 {
-        // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank.
-        // The product fits: 2^64 / 10^4 values are more than a century of any server.
+        // Integers, because 0.9995 x 2,000 as floats may exceed 1,999 and skip a rank. The product
+        // fits: 2^64 / 10^4 values take a server more than a century.
         let rank = count.saturating_mul(IN_TEN_THOUSAND[self as usize]).div_ceil(10_000);
         if rank == 0 { 1 } else { rank }
     }
 
-    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided,
-    /// distribution-free). It is the smallest n with `quantile^n <= 0.05`, so that the maximum is a
-    /// bound.
+    /// Number of values needed to bound this percentile from above by the maximum with 95 %
+    /// confidence (one-sided, distribution-free): the smallest n with `quantile^n <= 0.05`.
     pub fn samples_needed(self) -> u64 {
         (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
     }
 
-    /// The highest percentile that a sample of `count` values can bound; `None` if it cannot even
-    /// bound the median.
+    /// The highest percentile that `count` values are enough for; `None` if not even the median.
     pub fn highest_supported(count: u64) -> Option<Percentile> {
         Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
     }
@@ -168,7 +166,7 @@ impl fmt::Display for Percentile {
 impl FromStr for Percentile {
     type Err = String;
 
-    /// Reads `99.9`, or `p99.9`. The error names what is allowed.
+    /// Reads `99.9` or `p99.9`. The error lists what is allowed.
     fn from_str(text: &str) -> Result<Percentile, String> {
         let numbers = Percentile::ALL.map(|percentile| percentile.to_string()[1..].to_owned());
         let place = numbers.iter().position(|number| number == text.strip_prefix('p').unwrap_or(text));
@@ -181,7 +179,7 @@ impl FromStr for Percentile {
 mod tests {
     use super::*;
 
-    /// Are percentiles nearest ranks? The values 1 to 10,000 have known percentiles.
+    /// Are percentiles nearest ranks? The percentiles of 1 to 10,000 are known.
     #[test]
     fn percentiles_are_nearest_ranks() {
         let values: Vec<f64> = (1..=10_000).map(f64::from).collect();
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!((block.count, block.max, block.supported), (10_000, Some(10_000.0), Some(Percentile::P99_95)));
     }
 
-    /// Do values that never came count in the ranks and print as null?
+    /// Do values that never came count for ranks and print as null?
     #[test]
     fn an_infinite_value_is_null_and_not_counted() {
         let mut values = vec![1.0; 98];
@@ -203,7 +201,7 @@ mod tests {
         );
     }
 
-    /// Is an empty block all zero, and does it show that it supports no percentile?
+    /// Is an empty block all zero, with no supported percentile?
     #[test]
     fn an_empty_block_is_zero() {
         let empty = Block::from_sorted(&[]);
@@ -220,7 +218,7 @@ mod tests {
 mod percentile_tests {
     use super::*;
 
-    /// Are the sample sizes those of CONTRACTS.md?
+    /// Are the sample sizes the documented ones?
     #[test]
     fn a_percentile_needs_the_contracts_number_of_samples() {
         let needed = Percentile::ALL.map(Percentile::samples_needed);
@@ -232,14 +230,14 @@ mod percentile_tests {
         assert_eq!(Percentile::highest_supported(u64::MAX), Some(Percentile::P99_99));
     }
 
-    /// Are ranks nearest ranks, and exact where floats would not be?
+    /// Are ranks nearest ranks, also where floats would be off?
     #[test]
     fn ranks_are_exact() {
         assert_eq!(Percentile::P99_95.rank(2_000), 1_999, "no float rounding above the exact rank");
         assert_eq!(Percentile::P50.rank(3), 2);
     }
 
-    /// Does each percentile parse back from its text, and does no other text parse?
+    /// Does each percentile read back from its text? Is any other text refused?
     #[test]
     fn percentiles_are_written_as_people_say_them() {
         let shown = Percentile::ALL.map(|percentile| percentile.to_string());

@@ -1,4 +1,4 @@
-//! A capture: arrivals as the server saw them, for `GET /capture`.
+//! A capture: records arrivals for a while, for `GET /capture`.
 
 use super::counters::Counts;
 use super::flight::{Ended, Track};
@@ -10,25 +10,25 @@ use std::fmt;
 use std::iter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most requests of one capture: 16 MiB, and twice as much as text.
+/// The most requests of one capture: they take 16 MiB, and twice that as text.
 const REQUESTS_MAX: usize = 500_000;
-/// Time for requests that came during the capture to end.
+/// How long a capture waits for its requests to end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
-/// A capture under way. Workers stop to write when the capture is dropped.
+/// A capture in progress. When it is dropped, workers stop recording.
 #[derive(Debug)]
 pub(crate) struct Capture<'m> {
     metrics: &'m WorkerMetrics,
     until: Nanos,
-    /// Counts and kernel drops at the beginning; `None` once the time is over.
+    /// Counters and kernel drops at the start; `None` once the capture's time is over.
     before: Option<(Counts, Option<u64>)>,
     captured: Captured,
 }
 
-/// The arrivals of a capture. Each is among the requests or among those left out.
+/// The result of a capture. Each arrival is in `requests` or counted as left out.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
-    /// The requests, in the order of their arrival.
+    /// The requests, in order of arrival.
     pub(crate) requests: Vec<Ended>,
     from: Nanos,
     arrived: u64,
@@ -39,13 +39,14 @@ pub(crate) struct Captured {
 }
 
 impl<'m> Capture<'m> {
-    /// Begins a capture of `seconds`, after the kernel has `dropped` this many datagrams.
+    /// Starts a capture of `seconds`. `dropped` is the number of datagrams that the kernel has
+    /// dropped so far.
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let before = Some((metrics.counts(), dropped));
         let now = clock::now();
         for track in metrics.tracks() {
-            // What a capture before left is older than this one.
+            // Discards what an earlier capture left.
             read(track).for_each(drop);
             track.ended.get_or_init(|| ArrayQueue::new(slots));
             track.missed.store(0, Relaxed);
@@ -55,9 +56,9 @@ impl<'m> Capture<'m> {
         Capture { metrics, until: now.plus(seconds), before, captured }
     }
 
-    /// Reads what ended since the last look. To be called often: the queues of busy workers hold
-    /// little more than 20 ms. `oldest` says when the oldest request came that has not ended, and
-    /// `dropped` how many datagrams the kernel has dropped. Returns whether the capture is over.
+    /// Reads what has ended since the last call, and returns whether the capture is over. Call it
+    /// often: the queue of a busy worker holds little more than 20 ms. `oldest` gives the arrival
+    /// of the oldest unfinished request; `dropped` the datagrams that the kernel has dropped.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
         let now = clock::now();
         if let Some((before, before_dropped)) = self.before.take_if(|_| now >= self.until) {
@@ -66,10 +67,10 @@ impl<'m> Capture<'m> {
             captured.malformed = malformed(&after) - malformed(&before);
             captured.kernel_dropped = dropped().zip(before_dropped).map_or(0, |(after, before)| after - before);
             captured.arrived = after.received - before.received + captured.kernel_dropped;
-            // What came since its time was over is counted too.
+            // Arrivals between the planned end and now are counted too.
             self.until = now;
         }
-        // Asked before the queues are read: what has ended by now is in them.
+        // Asked before the queues are read, so that they hold all that has ended by then.
         let over =
             now >= self.until.plus(GRACE) || now >= self.until && oldest().is_none_or(|oldest| oldest >= self.until);
         let Captured { requests, from, not_served, no_room, .. } = &mut self.captured;
@@ -85,7 +86,7 @@ impl<'m> Capture<'m> {
         over
     }
 
-    /// What was captured.
+    /// Ends the capture and returns what it recorded.
     pub(crate) fn end(mut self) -> Captured {
         let mut captured = std::mem::take(&mut self.captured);
         captured.requests.sort_unstable_by_key(|ended| ended.came_at);
@@ -99,24 +100,24 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Takes what a worker has recorded. One that writes meanwhile does not prolong the reading.
+/// Takes what a worker has recorded. Bounded, because the worker may go on writing.
 fn read(track: &Track) -> impl Iterator<Item = Ended> {
     track.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
 }
 
 impl Captured {
-    /// When it began, or when the first of its requests came, if that was earlier.
+    /// When the capture began, or its first request arrived, whichever is earlier.
     pub(crate) fn from(&self) -> Nanos {
         self.requests.first().map_or(self.from, |first| self.from.min(first.came_at))
     }
 
-    /// The number of arrivals that are not among the requests.
+    /// Number of arrivals that are missing in `requests`.
     pub(crate) fn left_out(&self) -> u64 {
         self.arrived.saturating_sub(self.requests.len() as u64)
     }
 }
 
-/// The account, as comments before a trace.
+/// Writes the account of arrivals as comments, which stand before the trace.
 impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Captured { arrived, not_served, malformed, kernel_dropped, no_room, .. } = *self;
@@ -138,8 +139,8 @@ mod tests {
 
     const US: fn(u64) -> Nanos = Nanos::from_micros;
 
-    // Is every arrival in the capture or counted as left out, by its reason?
-    // Method: two workers end requests before, in and after the time of a capture.
+    // Is every arrival captured, or counted as left out with its reason? Method: two workers end
+    // requests before, during and after a capture.
     #[test]
     fn each_arrival_is_captured_or_counted() {
         let metrics = WorkerMetrics::new(2);
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((captured.left_out(), one.flow), (5, other.flow), "one flow has one number, whatever its worker");
     }
 
-    // Does a capture say how many requests it had no room for?
+    // Does a capture count the requests that it had no room for?
     #[test]
     fn what_finds_no_room_is_counted() {
         let metrics = WorkerMetrics::new(1_024);

@@ -1,4 +1,5 @@
-//! The control thread's side of the metrics: sums up what workers record, and answers scrapes.
+//! The collector: the control thread's part of the metrics. It sums up what workers record, and
+//! answers scrapes.
 
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
@@ -11,24 +12,23 @@ use crate::fate::CLASSES;
 use crate::fate::Fates;
 use crate::time::{Nanos, clock};
 
-/// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned
-/// by one thread.
+/// Gathers the measurements of all workers. One thread owns it, and a [`WorkerMetrics`] has one.
 #[derive(Debug)]
 pub struct Collector<'b> {
-    /// The metrics that it collects.
+    /// The metrics that the collector reads.
     pub(crate) metrics: &'b WorkerMetrics,
-    /// The entries of the histograms as of the last `collect`.
+    /// Number of histogram entries at the last `collect`.
     entries: u64,
-    /// The counters as of the last `collect`.
+    /// The counters at the last `collect`.
     last: Counts,
-    /// Since the start, the last seconds, the last tens of seconds.
+    /// Measurements since the start, of the last 10 s, and of the last 60 s.
     windows: [Window; 3],
-    /// Start of the server on the real-time clock, distinct for each server on one address.
+    /// Start of the server on the real-time clock. Tells apart servers on one address.
     start_time: Nanos,
 }
 
 impl<'b> Collector<'b> {
-    /// The collector of `metrics`.
+    /// A collector that starts now.
     pub fn new(metrics: &'b WorkerMetrics) -> Collector<'b> {
         Collector {
             metrics,
@@ -43,8 +43,8 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Gathers what workers have recorded. To be called once per second, so that the windows are
-    /// right, and before a [`Collector::snapshot`].
+    /// Gathers what workers have recorded. Call it once per second, so that the windows are right,
+    /// and before each [`Collector::snapshot`].
     pub fn collect(&mut self) {
         let histograms = self.metrics.histograms();
         let entries = histograms.iter().map(|worker| worker.entries()).sum();
@@ -57,8 +57,8 @@ impl<'b> Collector<'b> {
         self.last = now;
     }
 
-    /// The counters of now, and the distributions of the last [`Collector::collect`]. So a request
-    /// can count as answered before a distribution has it.
+    /// Returns the counters as of now and the distributions as of the last [`Collector::collect`].
+    /// So a request may already count as answered and not yet be in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let [since_start, last_10s, last_60s] = &self.windows;
         let (now, counts) = (clock::now(), self.metrics.counts());
@@ -77,28 +77,28 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// The number of the last window's interval under way at the last [`Collector::collect`].
+    /// Number of the interval of the 60 s window that was current at the last
+    /// [`Collector::collect`].
     #[cfg(feature = "admin")]
     pub(super) fn interval(&self) -> u64 {
         self.windows[2].number(self.last.at)
     }
 
-    /// The latencies of the last window's ended intervals from number `first` on, if still kept.
+    /// Latencies of the finished intervals of the 60 s window, from number `first` on.
     #[cfg(feature = "admin")]
     pub(super) fn latencies_from(&self, first: u64, gauges: &Gauges) -> Latencies {
         Latencies::of(self.windows[2].of(first..self.interval()), gauges)
     }
 
-    /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be
-    /// called once per second, after that.
+    /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. Call
+    /// it once per second, after `collect`.
     pub fn recent(&mut self) -> Recent {
         let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
         let running: Vec<Nanos> = since.map(|since| self.last.at.minus(since)).collect();
         Recent::of(&mut self.windows[1], &self.last, &running, self.metrics.workers())
     }
 
-    /// The service times of all requests that were served, summed, as of the last
-    /// [`Collector::collect`].
+    /// The sum of the service times of all served requests, as of the last [`Collector::collect`].
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
         let classes = std::array::from_fn::<_, CLASSES, _>(|class| Series::stage(class, Stage::Service));
@@ -126,9 +126,8 @@ mod tests {
         measured(collector, Series::slowdown(class)).count
     }
 
-    /// Is every sample counted exactly once, whatever the interleaving of recording and reading?
-    /// Method: two workers record as fast as they can while the control thread collects all the
-    /// time.
+    /// Is every sample counted exactly once, however recording and reading interleave? Method: two
+    /// workers record without pause while the control thread collects.
     #[test]
     fn nothing_is_lost_and_nothing_counted_twice() {
         const SAMPLES: u64 = 30_000;
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!(measured(&collector, Series::stage(0, Stage::Total)).sum, exact);
     }
 
-    /// Do policies hear of all work: what was answered, what ended otherwise, and what still runs?
+    /// Do policies see all work: answered, ended otherwise, and still running?
     #[test]
     fn recent_work_is_all_work() {
         let start = Nanos::from_secs(100);
@@ -167,7 +166,7 @@ mod tests {
         first.answered(&sample(0, 100));
         first.unanswered(1, Nanos::from_millis(60));
         first.unanswered(1, Nanos::ZERO);
-        // It would have taken as long as one of the two that took longer.
+        // It counts as long as one of the two that took longer.
         first.unanswered(0, Nanos::from_micros(10));
         first.end_slice(Nanos::from_millis(60));
         first.spend(Spent::Interruptible, Nanos::from_millis(15));
@@ -191,8 +190,8 @@ mod tests {
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }
 
-    /// Does a slice under way that is longer than every request count as one, and one that lasts
-    /// for ever as none?
+    /// Does a running slice longer than every request count as one? Does an endless slice count as
+    /// none?
     #[test]
     fn what_lasts_counts_before_it_ends() {
         in_virtual_time::set(Some(Nanos::from_secs(100)));
@@ -210,8 +209,8 @@ mod tests {
         assert_eq!(recent.service_times.iter().map(seconds).collect::<Vec<_>>(), [(0, 1), (5, 1)]);
     }
 
-    /// Is the time of a worker that was neither in a handler nor idle known, with that of one which
-    /// still sleeps?
+    /// Is the time known in which a worker was neither in a handler nor idle, even beside a
+    /// sleeping worker?
     #[test]
     fn the_time_between_jobs_is_what_is_left() {
         let metrics = WorkerMetrics::new(3);
@@ -229,7 +228,7 @@ mod tests {
         worker.spend(Spent::Charged, Nanos::new(lasted.get() / 2));
         collector.collect();
         let recent = collector.recent();
-        // The reading is made a little later, and the collector is a little older.
+        // The reading is a little later than the collector's.
         let near = |value: f64, due: f64| (value - due).abs() < 0.2;
         assert!(near(recent.between_workers, 0.75) && near(recent.charged_workers, 0.5), "{recent:?}");
         assert!(recent.rate > 0.0 && recent.rate <= 30.0 / slept_for.as_secs_f64(), "{recent:?}");

@@ -1,83 +1,83 @@
-//! Counters with one writer each, and consistent readings of them.
+//! Counters with one writer each, and readings of them that are consistent.
 //!
-//! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on.
+//! Why `in_flight` is never negative: A worker adds to `received` before it passes a datagram on.
 //! The datagram reaches the worker that ends it through a queue, whose push and pop synchronise.
-//! Only then that worker adds to the counter of its fate. So the store to `received` happens before
-//! the store to the fate. A reader reads every fate of every worker first (acquire) and `received`
-//! afterwards: whichever end it saw, it sees the matching arrival too. It may see arrivals whose
-//! ends it missed; they count as in flight, as they were a moment before.
+//! Only then does that worker add to the fate's counter. So the store to `received` happens before
+//! the store to the fate. A reader reads all fates of all workers first (acquire), then `received`.
+//! So for every end that it sees, it sees the arrival too. Arrivals whose end it does not see yet
+//! count as in flight.
 
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 labels! {
-    /// Result of an attempt to take work from another worker.
+    /// The result of an attempt to take work from another worker.
     Steal {
-        /// Jobs were taken from a deque.
+        /// The thief took jobs from a deque.
         Found = "found",
-        /// The deque was empty.
+        /// The victim's deque was empty.
         Empty = "empty",
-        /// Another thief was at the deque.
+        /// Another thief was taking from the deque.
         Contended = "contended",
-        /// Datagrams were received from a busy victim's socket.
+        /// The thief received datagrams from the socket of a busy worker.
         SocketFound = "socket_found",
-        /// A busy victim's socket was empty.
+        /// The socket of the busy worker was empty.
         SocketEmpty = "socket_empty",
     }
-    /// What became of work that other threads put on the workers.
+    /// How work ended that other threads spawned on the workers.
     SpawnEnd {
-        /// It came to its result.
+        /// The work returned its result.
         Finished = "finished",
-        /// It panicked.
+        /// The work panicked.
         Panicked = "panicked",
-        /// It waited for what could not wake it, or a part of its own or a queue on its way failed
-        /// it.
+        /// The work failed: nothing could wake it any more, one of its children failed, or a queue
+        /// was full.
         Aborted = "aborted",
-        /// The server ended before it did.
+        /// The server ended first.
         Stopped = "stopped",
-        /// It was not accepted: too much was under way, or the server stopped.
+        /// The work was not accepted: too much was in progress, or the server was stopping.
         Refused = "refused",
     }
-    /// Why an answer came too late.
+    /// Why an answer counts as too late.
     Late {
-        /// After the deadline of its request.
+        /// The answer came after the deadline of its request.
         Deadline = "deadline",
-        /// After a wait that is longer than clients wait.
+        /// The wait was longer than clients wait for an answer.
         Patience = "patience",
     }
-    /// What a time is spent on that workers sum up, beside the slices of their jobs.
+    /// Times that workers add up, besides the time in handlers.
     Spent {
-        /// Sleep of emulated cores in place of work.
+        /// Time that emulated cores slept in place of work.
         Slept = "slept",
-        /// Sleep of emulated cores beyond what was asked.
+        /// Time that emulated cores slept longer than asked.
         Overslept = "overslept",
-        /// What emulated cores are charged for steps between jobs.
+        /// CPU time that emulated cores are charged for steps between jobs.
         Charged = "charged",
-        /// Requests that were not answered.
+        /// CPU time of requests that were not answered.
         Unanswered = "unanswered",
-        /// Requests that were answered too late.
+        /// CPU time of requests that were answered too late.
         Late = "late",
-        /// Slices that passed checkpoints.
+        /// CPU time of slices that passed checkpoints.
         Interruptible = "interruptible",
     }
     /// Why a request left its worker before its end.
     Continuation {
-        /// The policy wanted the worker back at a checkpoint.
+        /// The policy took the worker back at a checkpoint.
         Yield = "yield",
-        /// The handler asked for another pool.
+        /// The handler moved to another pool.
         Hop = "hop",
-        /// The child that the request waited for has ended.
+        /// The request waited for a child.
         Join = "join",
     }
 }
 
-/// Makes [`Counter`], and [`Counted`] for each worker and for the sums that a scrape shows. One row
-/// is a counter: its field in [`Counted`], its name in [`Counter`], and the label that divides it.
+/// Makes [`Counter`], and [`Counted`] for one worker and for the sums in a scrape. One row is a
+/// counter: its field in [`Counted`], its name in [`Counter`], and the label that divides it.
 ///
-/// A row under `fates` divides the fate of its name by reason (the reason after `=` is the
-/// default), on `/metrics` within `forebay_datagrams`. Any other row is a family of `/metrics`:
-/// name without `_total`, and help.
+/// A row under `fates` divides the fate of its name by reason, within `forebay_datagrams` on
+/// `/metrics`; the reason after `=` is the default. Any other row is a family of `/metrics`, with
+/// its name without `_total`, and its help.
 macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
@@ -85,7 +85,7 @@ macro_rules! counters {
             $($(#[$about:meta])* $field:ident: $Counter:ident($label:ident: $type:ident) = $name:literal, $help:literal;)+
         }
     ) => {
-        /// A counter that workers keep.
+        /// Names a counter that workers keep.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $($(#[$about_reason])* $Fate($reason),)+
@@ -93,7 +93,7 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// The counter of a datagram that ends as `fate` without a specific reason; `None` for
+            /// The counter for a datagram that ends as `fate` without a specific reason; `None` for
             /// a fate without reasons.
             pub(super) const fn of_fate(fate: Fate) -> Option<Counter> {
                 match fate {
@@ -103,7 +103,8 @@ macro_rules! counters {
             }
         }
 
-        /// The counters of all workers together, each in the order of its label's `ALL`.
+        /// The counters of one worker, or the sums over all workers. Each array is in the order of
+        /// its label's `ALL`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counted<T = u64> {
@@ -112,7 +113,7 @@ macro_rules! counters {
         }
 
         impl Counted<Tally> {
-            /// Inlined where the counter is known, which leaves a single addition.
+            /// Inlined, so that a known counter costs a single addition.
             #[inline]
             pub(super) fn of(&self, counter: Counter) -> &Tally {
                 match counter {
@@ -128,8 +129,7 @@ macro_rules! counters {
         }
 
         impl Counted {
-            /// The reasons of `fate` by name, and the number of occurrences of each; `None` for a
-            /// fate without reasons.
+            /// The names and counts of the reasons of `fate`; `None` for a fate without reasons.
             pub(super) fn reasons(&self, fate: Fate) -> Option<(&'static [&'static str], &[u64])> {
                 match fate {
                     $(Fate::$Fate => Some((&$reason::NAMES, &self.$reasons)),)+
@@ -137,7 +137,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The families of `/metrics`: name, help, label, its values, and the count of each.
+            /// The families of `/metrics`: name, help, label, its values, and the count of each
+            /// value.
             #[cfg(feature = "admin")]
             pub(super) fn families(&self) -> impl Iterator<Item = Family<'_>> {
                 [$(($name, $help, stringify!($label), &$type::NAMES[..], &self.$field[..]),)+].into_iter()
@@ -158,78 +159,78 @@ counters! {
         failed: Failed(Failed = Panic);
     }
     families {
-        /// Datagrams that the kernel did not take: of the replies of requests that ended as
-        /// [`Fate::Unsent`], and of answers to requests that were not served.
+        /// Datagrams that the kernel did not take: replies of requests that ended as
+        /// [`Fate::Unsent`], and refusals.
         unsent: Unsent(reason: Unsent) =
             "forebay_unsent", "Datagrams of replies and refusals that the kernel did not take, by reason";
-        /// Calls to receive that failed.
+        /// Failed system calls to receive.
         receive_errors: ReceiveErrors(reason: ReceiveError) =
             "forebay_receive_errors", "Calls to receive that failed, by reason; what waits in the socket stays there";
-        /// Requests that were answered too late: a part of those that ended as [`Fate::Answered`].
+        /// Requests that were answered too late. They are included in [`Fate::Answered`].
         answered_late: AnsweredLate(reason: Late) =
             "forebay_answered_late", "Requests that were answered after their deadline, or later than clients wait, by reason";
-        /// Datagrams whose age cannot be true, and was clamped.
+        /// Datagrams with an impossible age, which was clamped.
         clock_anomalies: ClockAnomalies(reason: ClockAnomaly) =
             "forebay_clock_anomalies", "Datagrams whose age by the receive stamp cannot be true and was clamped, by reason";
-        /// Attempts to find work at another worker.
+        /// Attempts to take work from another worker.
         steals: Steals(result: Steal) =
             "forebay_steals", "Attempts to take work from another worker's deque or socket, by result";
-        /// Requests that left a worker before their end.
+        /// Times that a request left its worker before its end.
         continuations: Continuations(reason: Continuation) =
             "forebay_continuations", "Times that a request left its worker before its end, by reason";
     }
 }
 
-/// A family of counters on `/metrics`.
+/// A family of counters on `/metrics`: name, help, label, the label's values, counts.
 #[cfg(feature = "admin")]
 type Family<'a> = (&'static str, &'static str, &'static str, &'static [&'static str], &'a [u64]);
 
-/// The counters of one worker, written by it alone.
+/// The counters of one worker, which alone writes them.
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in
-    /// `counted`.
+    /// Datagrams by `Fate as usize`. A fate with reasons stays 0 here, because `counted` divides
+    /// it.
     pub(super) ended: [Tally; Fate::ALL.len()],
-    /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason.
-    /// They are neither in `ended` nor in `counted`.
+    /// Datagrams that the handler rejected for its own reasons, by `Fate as usize`, then by reason.
+    /// They are in neither `ended` nor `counted`.
     pub(super) rejected: [[Tally; REASONS]; Fate::ALL.len()],
     pub(super) counted: Counted<Tally>,
-    /// Slices of jobs.
+    /// Times in which the worker ran jobs.
     pub(super) busy: Stretches,
-    /// Times in which the worker found nothing to do, from the first search that found nothing to
-    /// the last, or to the wake-up.
+    /// Times in which the worker was idle: from the first search that found nothing to the last
+    /// one, or to the wake-up.
     pub(super) idle: Stretches,
     pub(super) spent_ns: [Tally; Spent::ALL.len()],
-    /// Turns of the worker's loop: constant while the worker is stuck.
+    /// Turns of the worker's loop. Does not grow while the worker is stuck.
     pub(super) moves: Tally,
 }
 
-/// One reading of every worker's counters, summed.
+/// The counters of all workers, read once and summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// When they were read.
+    /// When the counters were read.
     pub at: Nanos,
     /// Datagrams received.
     pub received: u64,
-    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's
-    /// own among them.
+    /// Datagrams by `Fate as usize`. A fate with reasons is the sum of all its reasons, the
+    /// handler's own included.
     pub ended: [u64; Fate::ALL.len()],
-    /// The part of `ended` that was rejected for reasons of the handler's own, by reason.
+    /// The part of `ended` that the handler rejected for its own reasons, by fate and reason.
     pub rejected: [[u64; REASONS]; Fate::ALL.len()],
     /// All other counters.
     pub counted: Counted,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
-    /// Time in which workers found nothing to do.
+    /// Time in which workers were idle, summed.
     pub idle: Nanos,
     pub(super) spent_ns: [u64; Spent::ALL.len()],
 }
 
 impl Counts {
-    /// Reads the counters of all workers, every fate before any `received` (see the top of this
-    /// file).
+    /// Reads the counters of all workers: every fate before any `received`, for the reason at the
+    /// top of this file.
     pub(super) fn read<'a>(workers: impl Iterator<Item = &'a WorkerCounters> + Clone) -> Counts {
         let mut counts = Counts::default();
         for worker in workers.clone() {
@@ -258,91 +259,91 @@ impl Counts {
         Nanos::new(self.spent_ns[on as usize])
     }
 
-    /// The time that all workers together spent on requests that were not answered in time.
+    /// CPU time of all workers for requests that were not answered in time.
     pub fn wasted(&self) -> Nanos {
         self.spent(Spent::Unanswered).plus(self.spent(Spent::Late))
     }
 
-    /// The time that all workers together spent on requests.
+    /// CPU time of all workers for requests.
     pub fn worked(&self) -> Nanos {
         self.busy.iter().copied().fold(Nanos::ZERO, Nanos::plus)
     }
 }
 
 fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
-    // An unoptimised build takes three times as long for two iterators.
+    // An unoptimised build is three times as slow with two iterators.
     for number in 0..N {
         sums[number] += tallies[number].read();
     }
 }
 
-/// A counter that one thread writes and any thread may read.
+/// A counter that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(super) struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `amount`. Only the owner of the counter may call this. It is a load and a store: a
-    /// read-modify-write locks the cache line at five times the cost.
+    /// Adds `amount`. Only the counter's one writer may call this. It loads and stores, because a
+    /// read-modify-write costs five times as much.
     pub(super) fn add(&self, amount: u64) {
-        // Ordering: relaxed, the only writer reads its own last store.
+        // Ordering: relaxed. The only writer reads its own last store.
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count also
-        // sees what its writer did and saw before. Without it a fate could be seen and its arrival
-        // not.
+        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count sees
+        // all that its writer did before. Otherwise it could see a fate without its arrival.
         self.0.store(sum, Ordering::Release);
     }
 
-    /// The count, at most as stale as the reader's view of that cache line.
+    /// The count, as recent as the reader's view of the cache line.
     pub(super) fn read(&self) -> u64 {
         // Ordering: acquire, pairs with the release in `add`.
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// The stretches of one worker: written by it alone, read by any thread at any time.
+/// Adds up stretches of one worker's time, such as the time in handlers. The worker alone writes
+/// it; any thread may read it at any time.
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
     ended_ns: Tally,
-    /// Start of the present stretch in nanoseconds; 0 outside of one.
+    /// Start of the current stretch in nanoseconds; 0 = none.
     since: AtomicU64,
-    /// The largest time returned to a reader so far.
+    /// The largest time that a reader has been given.
     shown: AtomicU64,
 }
 
 impl Stretches {
-    /// A stretch begins at `now`.
+    /// Begins a stretch at `now`.
     #[inline]
     pub(super) fn begin(&self, now: Nanos) {
-        // Ordering: relaxed, a reader that sees it late shows less time for a moment.
+        // Ordering: relaxed. A reader that sees it late reads less time for a moment.
         self.since.store(now.get().max(1), Ordering::Relaxed);
     }
 
-    /// The present stretch ends, having lasted for `time`.
+    /// Ends the current stretch, which lasted for `time`.
     #[inline]
     pub(super) fn end(&self, time: Nanos) {
-        // Ordering: relaxed, the release in `add` orders it before the sum. A reader of a sum with
-        // this stretch does not read the start of the stretch afterwards.
+        // Ordering: relaxed. The release in `add` orders this store before the sum. So a reader of
+        // a sum with this stretch no longer sees the stretch's start.
         self.since.store(0, Ordering::Relaxed);
         self.ended_ns.add(time.get());
     }
 
-    /// Start of the present stretch; `None` outside of one.
+    /// Start of the current stretch; `None` outside of one.
     pub(super) fn since(&self) -> Option<Nanos> {
-        // Ordering: relaxed, a hint of a moment ago.
+        // Ordering: relaxed, a hint that may be a moment old.
         let since = self.since.load(Ordering::Relaxed);
         (since != 0).then(|| Nanos::new(since))
     }
 
-    /// The time of all stretches up to `now`, which was read before the call, including the present
-    /// one.
+    /// The time of all stretches up to `now`, the current one included. `now` was read before the
+    /// call.
     ///
-    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never
-    /// counted again. One that ends in between is not seen. Then the largest value returned so far
-    /// stands in for it, so that the result never falls.
+    /// The sum is read before the start of the current stretch, so no stretch counts twice. A
+    /// stretch that ends between the two reads is missed. Therefore the result is at least the
+    /// largest one returned before, and never falls.
     pub(super) fn time(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.ended_ns.read());
         let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));
-        // Ordering: relaxed, one value among readers.
+        // Ordering: relaxed, a single value among readers.
         let shown = self.shown.fetch_max(time.get(), Ordering::Relaxed);
         time.max(Nanos::new(shown))
     }
@@ -352,7 +353,7 @@ impl Stretches {
 mod tests {
     use super::*;
 
-    /// Does the time of the present stretch count, once, and does the sum never fall?
+    /// Does the current stretch count, once? Does the sum never fall?
     #[test]
     fn a_stretch_counts_while_it_lasts() {
         let us = Nanos::from_micros;

@@ -1,4 +1,5 @@
-//! `GET /history`: the last ten minutes, for the charts of the page. Schema `forebay-history/1`.
+//! `GET /history`: the last ten minutes, for the charts of the admin page. Schema
+//! `forebay-history/1`.
 
 use super::collector::Collector;
 use super::snapshot::Snapshot;
@@ -6,27 +7,27 @@ use crate::time::clock;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The intervals that are kept: ten minutes. With two classes each takes 3 KiB, with sixteen 13
-/// KiB.
+/// Number of intervals kept, which cover ten minutes. Each takes 3 KiB with two classes, and 13 KiB
+/// with sixteen.
 const KEPT: usize = 60;
 
-/// The last intervals that have ended, oldest first.
+/// The last finished intervals, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Each as JSON.
+    /// Each interval as JSON.
     intervals: VecDeque<String>,
-    /// The number of the interval under way at the last [`History::keep`].
+    /// Number of the interval that was current at the last [`History::keep`].
     under_way: u64,
 }
 
 impl History {
-    /// Whether an interval of `collector` has ended that is not kept. The first one is the time
-    /// before the start.
+    /// Whether an interval of `collector` has finished and is not kept yet. The first call is
+    /// always due.
     pub(crate) fn is_due(&self, collector: &Collector<'_>) -> bool {
         self.intervals.is_empty() || collector.interval() > self.under_way
     }
 
-    /// Keeps what has ended: its latencies, and the counts of `snapshot`, which is of now.
+    /// Keeps the finished interval: its latencies, and the counts of `snapshot`, which is of now.
     pub(crate) fn keep(&mut self, collector: &Collector<'_>, snapshot: &Snapshot) {
         let interval = json!({
             "time_seconds": clock::realtime().as_secs_f64(),
@@ -61,9 +62,9 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use serde_json::Value;
 
-    // Does each interval have what was measured in it, once? Are the last ten minutes kept and no
-    // more, also over a pause of the process? Method: virtual time, in which each second has as
-    // many requests as the number of its interval.
+    // Does each interval have, once, what was measured in it? Are exactly the last ten minutes
+    // kept, also across a pause of the process? Method: in virtual time, each second has as many
+    // requests as the number of its interval.
     #[test]
     fn ten_minutes_are_kept_and_each_request_once() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
@@ -82,7 +83,7 @@ mod tests {
                 recorder.received(1);
                 recorder.answered(&Sample { class: 1, service: Nanos::from_micros(second / 10), ..Sample::default() });
             }
-            // A look a few times a second, of which some are after the end of the interval.
+            // Called a few times a second, sometimes just after the end of an interval.
             in_virtual_time::pass(Nanos::from_millis(500));
             look(&mut history, &mut collector);
             in_virtual_time::pass(Nanos::from_millis(500));
@@ -96,7 +97,7 @@ mod tests {
         let intervals = body["intervals"].as_array().expect("a list");
         assert_eq!(intervals.len(), KEPT);
         let requests = |interval: &Value| interval["latency"]["total"]["long"]["count"].as_u64().unwrap_or(0);
-        // The last one that is full has number 71, and the one after it is that of the pause.
+        // The last full interval is number 71, and the next one has the pause.
         let counts: Vec<u64> = intervals.iter().map(requests).collect();
         let due: Vec<u64> = (13..=72).map(|number| 10 * number).chain([0]).skip(1).collect();
         assert_eq!(counts, due);

@@ -1,5 +1,5 @@
-//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`: its
-//! histograms since the start, for the tools of HdrHistogram.
+//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`, the
+//! histograms since the start for the tools of HdrHistogram.
 
 use super::counters::{Late, Spent};
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
@@ -14,33 +14,34 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The schemas of `/latency`: the one that a server writes, and the older one that readers also
-/// take. The older one lacks `units`.
+/// Schemas of `/latency`: the one that a server writes, and the older one that readers also accept.
+/// The older one has no `units`.
 pub const LATENCY_SCHEMAS: [&str; 2] = ["forebay-latency/2", "forebay-latency/1"];
 
-/// Units of the fields whose names have none. Other numbers without one are counts.
+/// Units of the fields whose names state none. Other numbers without a unit are counts.
 const UNITS: [(&str, &str); 4] =
     [("since_start", "us"), ("windows", "us"), ("utilisation", "share"), ("time_scale", "factor")];
 
 impl Snapshot {
-    /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an
-    /// empty block are 0. Under `--burn sleep` the object `emulation` is added, under an adaptive
-    /// policy the object `decision`, and for a handler that names reasons the object `own_reasons`.
+    /// The body of `GET /latency`: one line of JSON. Times are microseconds; percentiles of an
+    /// empty block are 0. `--burn sleep` adds the object `emulation`, an adaptive policy
+    /// `decision`, and a handler with reasons of its own `own_reasons`.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }
 
-    /// How long all workers waited for a CPU; `None` where the wait of one cannot be read.
+    /// How long all workers waited for a CPU, in microseconds; `None` if any worker's wait is
+    /// unreadable.
     pub(super) fn run_queue_wait_us(&self) -> Option<f64> {
         self.gauges.run_queue_waits.iter().map(|wait| wait.map(Nanos::as_micros_f64)).sum()
     }
 
-    /// How long a CPU quota has stopped threads; `None` where no cgroup says so.
+    /// How long a CPU quota has throttled threads, in microseconds; `None` without such a cgroup.
     pub(super) fn throttled_us(&self) -> Option<f64> {
         self.gauges.throttled.map(|(_, time)| time.as_micros_f64())
     }
 
-    /// The inaccuracy of emulated cores since the start. The share of the time slept is null while
+    /// How inaccurate the sleeps of emulated cores are since the start. The share is null while
     /// nothing was slept.
     fn emulation(&self) -> Value {
         let [slept, overslept, charged] =
@@ -91,9 +92,9 @@ impl Serialize for Snapshot {
         let late: Vec<_> = Late::NAMES.into_iter().zip(self.counts.counted.answered_late).collect();
         body.serialize_entry("answered_late", &Pairs(&late))?;
         body.serialize_entry("wasted_us", &self.counts.wasted().as_micros_f64())?;
-        // Null: requests may wait for ever.
+        // Null: the wait has no limit.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
-        // Null: the kernel turns nothing away.
+        // Null: no gate is in use.
         body.serialize_entry("gate", &self.gauges.gate)?;
         body.serialize_entry("oldest_us", &Pairs(&oldest))?;
         if let Some(decision) = &self.gauges.decision {
@@ -108,7 +109,7 @@ impl Serialize for Snapshot {
     }
 }
 
-/// Pairs as an object, in their order.
+/// Serializes pairs as an object in their order.
 struct Pairs<'a, V>(&'a [(&'static str, V)]);
 
 impl<V: Serialize> Serialize for Pairs<'_, V> {
@@ -123,18 +124,18 @@ impl Serialize for Latencies {
     }
 }
 
-/// The first lines, after the mark of the format.
+/// The first comment of the log, after the mark of the format.
 const HLOG_UNITS: &str = "Times of answered requests since the start of the server. \
     Values of histograms: ns. Interval_Max: us. Timestamps and lengths: s. Tag: CLASS.STAGE.";
 
-/// The times of a log, as histograms bound them: a longer one counts as 1,000 s.
+/// The longest time that the log distinguishes, in nanoseconds: longer ones count as 1,000 s.
 const LONGEST: u64 = 1_000_000_000_000;
-/// A time is at most 0.1 % too high.
+/// Significant digits: a time is at most 0.1 % too high.
 const DIGITS: u8 = 3;
 
 impl Snapshot {
-    /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. It has one interval since
-    /// the start for each class and stage of [`Snapshot::since_start`], with the same counts and
+    /// The body of `GET /latency.hlog`: an interval log of HdrHistogram. For each class and stage
+    /// of [`Snapshot::since_start`] it has one interval since the start, with the same counts and
     /// percentiles.
     pub fn to_interval_log(&self) -> String {
         let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
@@ -212,7 +213,7 @@ mod tests {
         serde_json::from_str(&collector.snapshot(gauges).to_json()).expect("valid JSON")
     }
 
-    /// The body of a server that has measured nothing.
+    /// The body of a server without measurements.
     fn idle(gauges: Gauges) -> Value {
         let metrics = WorkerMetrics::new(1);
         serde_json::from_str(&Collector::new(&metrics).snapshot(gauges).to_json()).expect("valid JSON")
@@ -222,8 +223,7 @@ mod tests {
         value.as_object().expect("an object").keys().map(String::as_str).collect()
     }
 
-    /// Does the body distinguish one start from the next, and does one server's start time stay the
-    /// same?
+    /// Does the start time differ between two starts, and stay the same for one server?
     #[test]
     fn each_start_has_a_time_of_its_own() {
         let metrics = WorkerMetrics::new(1);
@@ -235,15 +235,14 @@ mod tests {
         let first = Collector::new(&metrics);
         let since_epoch = clock::realtime().as_secs_f64();
         assert!((since_epoch - 60.0..=since_epoch).contains(&start_time(&first)), "{}", start_time(&first));
-        // A double holds times of this century to a quarter of a microsecond.
+        // A double stores times of this century to a quarter of a microsecond.
         std::thread::sleep(std::time::Duration::from_millis(1));
         let second = Collector::new(&metrics);
         assert_eq!(start_time(&first), start_time(&first));
         assert!(start_time(&second) > start_time(&first));
     }
 
-    /// Is the kernel's drop count null as soon as one socket's drops are unknown, rather than the
-    /// sum of the others?
+    /// Is the kernel's drop count null as soon as one socket's count is unknown?
     #[test]
     fn unknown_drops_are_null() {
         let fates = &scrape_with("cpu", vec![Some(3), None])["fates"];
@@ -260,8 +259,7 @@ mod tests {
         assert_eq!(body.pointer("/emulation/overshoot_share"), Some(&Value::Null), "{body}");
     }
 
-    /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or
-    /// 16 ns?
+    /// Are times in microseconds? Is the total the sum of the stages, within 0.1 % or 16 ns?
     #[test]
     fn times_are_microseconds() {
         let body = scrape("cpu");
@@ -273,7 +271,7 @@ mod tests {
         assert_eq!(body["answered_late"], json!({"deadline": 0, "patience": 1}));
     }
 
-    /// Is the accuracy of emulated cores shown, and only for emulated cores?
+    /// Is the accuracy of emulation shown on emulated cores only?
     #[test]
     fn emulation_stands_beside_the_rest() {
         assert!(scrape("cpu").get("emulation").is_none());

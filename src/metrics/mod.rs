@@ -1,10 +1,11 @@
-//! Counters and latency measurements: what workers record, and how a scrape reads it.
+//! Counters and latency measurements: workers record them, and a scrape reads them.
 //!
-//! Workers write counters and histograms to `WorkerMetrics`, each through its own `Recorder`. They
+//! Each worker writes counters and histograms to `WorkerMetrics` through its own `Recorder`. Values
 //! only grow, and any thread may read them. One control thread owns the `Collector`, which gathers
-//! them. A [`Snapshot`] is one scrape's view. It writes JSON ([`Snapshot::to_json`]), text
-//! ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]), and Prometheus'
-//! formats ([`Snapshot::to_prometheus`]). [`summary()`] writes the lines printed at the end.
+//! them. A [`Snapshot`] is the data of one scrape. It converts to JSON ([`Snapshot::to_json`]),
+//! text ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]) and
+//! Prometheus' formats ([`Snapshot::to_prometheus`]). [`summary()`] gives the lines that a server
+//! prints at its end.
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};
@@ -71,7 +72,7 @@ pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;
 pub use window::Stage;
 
-// What workers write and the control thread gathers is of the inside, as the crate's root says.
+// Workers write these and the control thread gathers them. Not part of the public interface.
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,

@@ -1,4 +1,4 @@
-//! The data of one scrape, and the summary of it that a server prints when it ends.
+//! The data of one scrape, and the summary that a server prints at its end.
 
 use super::block::Block;
 use super::counters::{Counts, SpawnEnd};
@@ -7,122 +7,122 @@ use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
 use std::iter;
 
-/// The part of a scrape that the worker metrics do not contain, read for each scrape.
+/// The parts of a scrape that are not counted by workers; read anew for each scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
-    /// How the server is set up.
+    /// The server's set-up.
     pub description: Description,
-    /// Datagrams that the kernel dropped at each socket since the start; `None` where that cannot
-    /// be read.
+    /// For each socket, datagrams that the kernel dropped since the start; `None` if unreadable.
     pub kernel_dropped: Vec<Option<u64>>,
-    /// For each worker, how long its thread has waited for a CPU since the start; `None` where that
-    /// cannot be read.
+    /// For each worker, how long its thread has waited for a CPU since the start; `None` if
+    /// unreadable.
     pub run_queue_waits: Vec<Option<Nanos>>,
     /// The current length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
-    /// Workers that park, because this process may use fewer CPUs than at its start.
+    /// Number of workers that park because this process may use fewer CPUs than at its start.
     pub parked_workers: usize,
-    /// Scheduling periods in which a CPU quota of this process's cgroups was used up. And how long
-    /// that stopped threads, summed over CPUs. `None` where no cgroup says so.
+    /// How often the kernel throttled the process's cgroups for a used-up CPU quota, in scheduling
+    /// periods. Also how long its threads were stopped, summed over CPUs. `None` without such a
+    /// cgroup.
     pub throttled: Option<(u64, Nanos)>,
-    /// The decision of an adaptive policy; `None` for any other policy.
+    /// The decision of an adaptive policy; `None` under other policies.
     pub decision: Option<Decision>,
-    /// What the kernel turns away; `None` where it may turn nothing away.
+    /// The state of the gate, which drops requests in the kernel under overload; `None` if it is
+    /// not in use.
     pub gate: Option<GateState>,
-    /// What the kernel failed at.
+    /// Kernel features that failed and are not used for now.
     pub given_up: GivenUp,
-    /// How long requests may wait now, where a queue stands; `None` where they may for ever.
+    /// The longest wait of requests at present, while queues are slow; `None` = no limit.
     pub max_wait: Option<Nanos>,
-    /// The age of the oldest request of each class that is not finished.
+    /// The age of the oldest unfinished request of each class.
     pub oldest: [Option<Nanos>; CLASSES],
-    /// The time that requests were delayed, as far as it was explained.
+    /// Sum of explained delays, by who blocked whom.
     #[cfg(feature = "admin")]
     pub blocked: std::collections::BTreeMap<super::slow::Pair, Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
     pub reason_names: &'static [&'static str],
-    /// Metrics of the handler's own.
+    /// The handler's own metrics.
     pub own: Vec<OwnValue>,
-    /// Work that other threads put on the workers and that has ended, in the order of
-    /// [`SpawnEnd::ALL`].
+    /// Ended work of other threads, by result, in the order of [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 
-/// What the kernel turns away under overload.
+/// The state of the gate, which makes the kernel drop requests under overload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
 pub struct GateState {
-    /// The share of the CPU time asked for that is let in; 1 while the gate is open.
+    /// The share of the requested CPU time that the gate admits; 1 while it is open.
     pub share: f64,
-    /// The number of prefixes that have a share of their own.
+    /// Number of source prefixes with a share of their own.
     pub limited_prefixes: usize,
-    /// Datagrams that the gate turned away, at least, a part of those that the kernel dropped;
-    /// `None` where that cannot be read.
+    /// Datagrams that the gate dropped, at least; included in the kernel's drops. `None` if
+    /// unreadable.
     pub dropped_at_least: Option<u64>,
 }
 
-/// What the kernel failed at, and is done without. It is tried again once a minute.
+/// Kernel features that failed and are not used for now. The server tries them again once a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Sockets that send without GSO: their device could not cut.
+    /// Number of sockets that send without GSO, because their device failed to segment.
     pub gso_sockets: usize,
-    /// Workers that look for fresh requests: their `io_uring` failed.
+    /// Number of workers that poll for fresh requests, because their `io_uring` failed.
     pub ring_workers: usize,
 }
 
-/// The decision of an adaptive policy, and its reason.
+/// The decision of an adaptive policy, with its reason.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
-    /// CPU time in microseconds after which a request counts as heavy; `None` for a policy without
-    /// a budget.
+    /// CPU time in microseconds after which a request counts as heavy; `None` if the policy has no
+    /// such limit.
     #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub budget_us: Option<f64>,
-    /// Workers reserved for fresh requests; `None` for a policy that reserves none.
+    /// Number of workers reserved for fresh requests; `None` if the policy reserves none.
     #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub reserved: Option<usize>,
-    /// The reason in words.
+    /// Why the policy decided so, in words.
     pub reason: String,
 }
 
-/// The set-up of a server, as shown on `/latency`.
+/// The set-up of a server, as `/latency` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// The policy in force.
+    /// The policy in use.
     pub policy: String,
-    /// The UDP address and port that are bound, where requests arrive.
+    /// The bound UDP addresses, where requests arrive.
     pub listen: String,
     /// The number of workers.
     pub workers: usize,
-    /// The number of groups that the workers form.
+    /// Number of groups of workers.
     pub groups: usize,
-    /// `cpu`, or `sleep` for emulated cores.
+    /// `cpu` for real cores, or `sleep` for emulated ones.
     pub burn: String,
-    /// The factor by which times are scaled up under emulation; 1 otherwise.
+    /// The factor that stretches times on emulated cores; 1 on real ones.
     pub time_scale: u64,
-    /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where
-    /// cores are real.
+    /// What each step costs an emulated core, before the time scale, as `--overheads` takes it;
+    /// `None` for real cores.
     pub overheads: Option<String>,
-    /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel
+    /// How heavy requests learn of fresh ones: `ring` or `looks`, with the reason if the kernel
     /// does not permit `ring`.
     pub notices: String,
 }
 
-/// Counters and distributions of one server at one time. Its parts are read one after the other,
-/// each no older than the last gathering: there is one every second, and one for each question.
+/// Counters and distributions of one server at one time. The parts are read one after the other.
+/// The distributions are gathered once a second and for each scrape.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// What is no count of the workers.
+    /// What workers do not count themselves.
     pub gauges: Gauges,
     /// What the workers counted.
     pub counts: Counts,
-    /// Start of the server since the Unix epoch. Distinct for each start.
+    /// Start of the server since the Unix epoch. Differs for each start.
     pub start_time: Nanos,
     /// The number of datagrams by fate.
     pub fates: Fates,
@@ -132,24 +132,24 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
-    /// The share of the workers' time that everything they did took: since the start, in the last
-    /// 10 and 60 seconds. `None` before anything was measured.
+    /// The share of time in which the workers had something to do: since the start, in the last 10
+    /// s, in the last 60 s. `None` before the first measurement.
     pub utilisation: [Option<f64>; 3],
     /// Distributions since the start.
     pub(super) measured: Bins,
 }
 
 impl Snapshot {
-    /// The handler's own reasons to reject and the number of datagrams that ended as `fate` for
-    /// each, in the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
-    /// Empty for a fate that is none of [`Fate::REJECTIONS`].
+    /// The handler's own reasons to reject, each with the number of datagrams that ended as `fate`
+    /// for it. In the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
+    /// Empty for a fate outside [`Fate::REJECTIONS`].
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
         let names = if Fate::REJECTIONS.contains(&fate) { self.gauges.reason_names } else { &[] };
         names.iter().copied().zip(self.counts.rejected[fate as usize])
     }
 
-    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class.
-    /// Zero where there is none.
+    /// The age of the oldest unfinished request: of [`ALL_CLASSES`] first, then by class. Zero if
+    /// there is none.
     pub fn oldest(&self) -> impl Iterator<Item = (&'static str, Nanos)> {
         let Gauges { oldest, class_names, .. } = &self.gauges;
         let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
@@ -157,37 +157,35 @@ impl Snapshot {
         iter::once(all).chain(shown.map(|class| (class_names.0[class], oldest[class].unwrap_or_default())))
     }
 
-    /// Whether the series of `class` are shown.
+    /// Whether to show the series of `class`.
     pub(super) fn is_known(&self, class: usize) -> bool {
         class < CLASSES_FROM_THE_START || self.measured.has(Series::slowdown(class))
     }
 }
 
-/// The number of classes whose series exist from the start, with zeros: `short` and `long`. An
-/// increase is relative to the sample before it; if a histogram appears only with its first
-/// requests, no increase contains them.
+/// Number of classes whose series exist from the start, with zeros: `short` and `long`. An increase
+/// needs an earlier sample, so a series that appears later hides its first requests.
 const CLASSES_FROM_THE_START: usize = 2;
 
 pub(super) const NANOS_PER_MICRO: f64 = 1e3;
 
-/// The name that stands for all classes together.
+/// The name for all classes together.
 pub const ALL_CLASSES: &str = "all";
 
-/// The blocks of each stage in microseconds: `all` first, then every class with a sample, by
-/// number.
+/// The latencies of each stage in microseconds: of `all` first, then of every class with a sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     stages: [Vec<(&'static str, Block)>; Stage::ALL.len()],
 }
 
 impl Latencies {
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by
+    /// The latencies of one stage by class name: `all` first, then every class with a sample, by
     /// number.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }
 
-    /// The latencies in all `parts`.
+    /// The latencies of all `parts` together.
     pub(super) fn of<'a>(parts: impl Iterator<Item = &'a Bins>, gauges: &Gauges) -> Latencies {
         let parts: Vec<&Bins> = parts.collect();
         let stages = Stage::ALL.map(|stage| {
@@ -201,8 +199,8 @@ impl Latencies {
     }
 }
 
-/// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not)
-/// and the total latency of each class.
+/// A few lines of text: the number of datagrams by fate, and the total latency of each class. Fates
+/// without datagrams are left out; unknown figures are not.
 pub fn summary(snapshot: &Snapshot) -> String {
     let fates = &snapshot.fates;
     let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
@@ -217,19 +215,19 @@ pub fn summary(snapshot: &Snapshot) -> String {
     text
 }
 
-/// The percentiles of `stage` by class, in columns.
+/// A table of the percentiles of `stage` by class.
 pub(super) fn blocks(stage: Stage, latencies: &Latencies) -> String {
     let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
     let mut text = format!("{:<8}{titles}\n", stage.name());
     for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in latencies.stage(stage) {
-        // Infinity where there is no value.
+        // Infinity stands for a missing value.
         let value = |value: &Option<f64>| format!(" {:>10}", time(value.unwrap_or(f64::INFINITY)));
         text += &format!("{class:<8} {count:>10}{}\n", [p50, p99, p99_9, p99_95, max].map(value).concat());
     }
     text
 }
 
-/// A time in microseconds with three digits, and with the unit that suits it.
+/// A time in microseconds as text, with three digits and a fitting unit.
 pub(super) fn time(us: f64) -> String {
     let (per, unit) = [(1e6, "s"), (1e3, "ms")].into_iter().find(|(per, _)| us >= *per).unwrap_or((1.0, "us"));
     let value = us / per;
@@ -242,7 +240,7 @@ mod summary_tests {
     use super::*;
     use crate::metrics::{Collector, Gauges, Sample, WorkerMetrics};
 
-    /// Does the summary name everything that happened and leave out everything that did not?
+    /// Does the summary name all that happened, and leave out what did not?
     #[test]
     fn the_summary_names_what_happened() {
         let metrics = WorkerMetrics::new(1);
@@ -274,26 +272,26 @@ impl Default for ClassNames {
     }
 }
 
-/// The kind of a metric of the handler's own.
+/// The kind of the handler's own metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnKind {
-    /// It only grows.
+    /// A count that only grows.
     Counter,
-    /// It may fall.
+    /// A value that may fall.
     Gauge,
 }
 
-/// The value of a metric of the handler's own.
+/// The value of one of the handler's own metrics.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OwnValue {
-    /// The name, without the suffix of a counter.
+    /// The metric's name, without the suffix `_total` of a counter.
     pub name: String,
-    /// What it counts, in a line.
+    /// What the metric means, in one line.
     pub help: String,
-    /// What it may do.
+    /// Whether the value may fall.
     pub kind: OwnKind,
-    /// The present value.
+    /// The current value.
     pub value: f64,
 }

@@ -1,5 +1,5 @@
-//! `GET /latency?text` and `GET /slow?text`: the figures that say most, for people. Columns have
-//! the names of the fields.
+//! `GET /latency?text` and `GET /slow?text`: the most useful figures as text. Columns are named
+//! after the JSON fields.
 
 use super::snapshot::{Snapshot, blocks, summary, time};
 use super::window::Stage;
@@ -26,8 +26,7 @@ impl Snapshot {
     }
 }
 
-/// The lists of `GET /slow` that `GET /slow?text` shows, and their fields. What explains comes
-/// first.
+/// The lists of `GET /slow` that `GET /slow?text` shows, with their fields.
 const LISTS: [(&str, &str); 5] = [
     ("WORKERS", "worker busy running/for_us running/class running/request"),
     ("WAITING", "class age_us request place"),
@@ -36,7 +35,7 @@ const LISTS: [(&str, &str); 5] = [
     ("SLOWEST", "class latency_us kernel_us queue_us set_aside_us service_us ended_s_ago request"),
 ];
 
-/// The body of `GET /slow?text`, of what `GET /slow` says.
+/// The body of `GET /slow?text`, made of the body of `GET /slow`.
 pub(crate) fn slow_text(report: &Value) -> String {
     let name = |class: u64| report["class_names"][class as usize].as_str().unwrap_or("?");
     let cell = |field: &str, value: Option<&Value>| match (value, value.and_then(Value::as_f64)) {
@@ -72,8 +71,7 @@ mod tests {
     use crate::time::Nanos;
     use serde_json::json;
 
-    // Does the text name classes and causes, with times that suit their size, in columns that stand
-    // one below the other?
+    // Does the text name classes and causes, with fitting units, in aligned columns?
     #[test]
     fn slow_requests_are_told_in_columns() {
         let culprit = json!({ "class": 1, "text": "worker 1 ran request 790 (class 1) for 5312 us" });
@@ -112,8 +110,8 @@ SLOWEST
         assert_eq!(text, expected);
     }
 
-    // Does the text have the names of the handler's classes, each stage, the fates and the load, in
-    // 100 columns?
+    // Does the text have the handler's class names, each stage, the fates and the load, within 100
+    // columns?
     #[test]
     fn latency_is_told_in_columns() {
         let metrics = WorkerMetrics::new(1);

@@ -1,4 +1,4 @@
-//! What workers write: counters and histograms that anyone may read at any time.
+//! The counters and histograms that workers write and any thread may read.
 
 use super::counters::{Counter, Counts, Spent, WorkerCounters};
 use super::flight::{Pen, Track};
@@ -16,8 +16,8 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Metrics for `workers` workers, numbered from 0, and for the thread that stops them. That
-    /// thread counts as number `workers`, since it ends requests at a stop.
+    /// Metrics for `workers` workers, numbered from 0. Number `workers` is the thread that stops
+    /// the server, because it ends requests too.
     pub fn new(workers: usize) -> WorkerMetrics {
         let hasher = RandomState::new();
         let worker = |_| Worker {
@@ -29,45 +29,45 @@ impl WorkerMetrics {
         WorkerMetrics { workers: (0..=workers).map(worker).collect() }
     }
 
-    /// The number of workers, without the stopping thread.
+    /// Number of workers, without the stopping thread.
     pub fn workers(&self) -> usize {
         self.workers.len() - 1
     }
 
-    /// Datagrams received and not yet ended; exact while no worker moves.
+    /// Number of datagrams received and not yet ended; exact while no worker runs.
     pub fn in_flight(&self) -> u64 {
         let counts = self.counts();
         counts.received - counts.ended.iter().sum::<u64>()
     }
 
-    /// The number of datagrams received, and the number that met each fate.
+    /// Number of datagrams received, and number that ended in each fate.
     #[cfg(test)]
     pub(crate) fn ends(&self) -> (u64, [u64; Fate::ALL.len()]) {
         let counts = self.counts();
         (counts.received, counts.ended)
     }
 
-    /// The number of datagrams whose age could not be true, in the order of
+    /// Number of datagrams with an impossible age, in the order of
     /// [`ClockAnomaly::ALL`](crate::fate::ClockAnomaly::ALL).
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn clock_anomalies(&self) -> [u64; crate::fate::ClockAnomaly::ALL.len()] {
         self.counts().counted.clock_anomalies
     }
 
-    /// The only recorder of worker number `worker` (or of the stopping thread, see
-    /// [`WorkerMetrics::new`]): each counter has one writer.
+    /// Takes the only recorder of `worker`, or of the stopping thread (see [`WorkerMetrics::new`]).
+    /// Each counter has one writer.
     ///
     /// # Panics
     /// When there is no such worker, or its recorder was taken before.
     pub fn recorder(&self, worker: usize) -> Recorder<'_> {
         let worker = &self.workers[worker];
-        // Ordering: relaxed, only the exchange itself matters; the counters start at zero before
-        // these metrics are shared.
+        // Ordering: relaxed. Only the exchange matters: the counters are zero before the metrics
+        // are shared.
         assert!(!worker.taken.swap(true, Ordering::Relaxed), "a worker has one recorder");
         Recorder { counters: &worker.counters, histograms: &worker.histograms, flight: Pen::new(&worker.track) }
     }
 
-    /// Sums of all counters as of now.
+    /// The sums of all counters now.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::read(self.workers.iter().map(|worker| &*worker.counters));
         // The stopping thread is not a worker.
@@ -75,7 +75,7 @@ impl WorkerMetrics {
         counts
     }
 
-    /// What each worker has recorded, the stopping thread last.
+    /// The histograms of each worker, the stopping thread last.
     pub(super) fn histograms(&self) -> Vec<&Histograms> {
         self.workers.iter().map(|worker| &*worker.histograms).collect()
     }
@@ -85,20 +85,21 @@ impl WorkerMetrics {
         self.workers[worker].counters.busy.since()
     }
 
-    /// A count that grows with every turn of the loop of `worker` and with every slice of its jobs.
+    /// A count that grows with every turn of the loop of `worker`, and with every slice of its
+    /// jobs.
     pub fn moves(&self, worker: usize) -> u64 {
         self.workers[worker].counters.moves.read()
     }
 
-    /// What each worker ran of late, the stopping thread last.
+    /// The track of each worker, the stopping thread last: what it ran recently.
     #[cfg(feature = "admin")]
     pub(super) fn tracks(&self) -> impl Iterator<Item = &Track> {
         self.workers.iter().map(|worker| &worker.track)
     }
 }
 
-/// Metrics of one worker. What it writes for every datagram has cache lines of its own, and waits
-/// for no neighbour's.
+/// The metrics of one worker. Padded, so that workers do not share the cache lines that they write
+/// for every datagram.
 #[derive(Debug)]
 struct Worker {
     counters: CachePadded<WorkerCounters>,
@@ -107,25 +108,24 @@ struct Worker {
     track: Track,
 }
 
-/// A worker's handle to its own metrics.
+/// A worker's handle to its own metrics; the only writer.
 #[derive(Debug)]
 pub struct Recorder<'b> {
     counters: &'b WorkerCounters,
     histograms: &'b Histograms,
-    /// Where it notes what it runs.
+    /// Records what the worker runs.
     pub(crate) flight: Pen<'b>,
 }
 
 impl Recorder<'_> {
-    /// Counts `datagrams` as received. To be called before any of them can end, on this worker or
-    /// another.
+    /// Counts `datagrams` as received. Call it before any of them can end, on any worker.
     pub fn received(&mut self, datagrams: u64) {
         self.counters.received.add(datagrams);
     }
 
-    /// Counts the end of a datagram, whichever worker received it. [`Fate::Answered`] here means
-    /// that the handler chose not to reply (no sample). A fate with reasons is counted under its
-    /// default reason; [`Recorder::count`] takes a specific one.
+    /// Counts the end of a datagram, whichever worker received it. Served datagrams go to
+    /// [`Recorder::answered`] or [`Recorder::served`], which record their times. A fate with
+    /// reasons counts under its default reason; [`Recorder::count`] takes a specific one.
     pub fn ended(&mut self, fate: Fate) {
         match Counter::of_fate(fate) {
             Some(counter) => self.count(counter),
@@ -133,7 +133,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Counts a datagram that ended as `fate` for a reason of the handler's own.
+    /// Counts a datagram that ended as `fate` for the handler's own reason of this number.
     ///
     /// # Panics
     /// When `reason` is not below [`REASONS`](crate::fate::REASONS).
@@ -141,19 +141,19 @@ impl Recorder<'_> {
         self.counters.rejected[fate as usize][usize::from(reason)].add(1);
     }
 
-    /// Adds one to `counter`. A counter that is a reason of a fate ends a datagram.
+    /// Adds one to `counter`. If the counter is a reason of a fate, this counts a datagram's end.
     #[inline]
     pub fn count(&mut self, counter: Counter) {
         self.counters.counted.of(counter).add(1);
     }
 
     /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went.
-    /// Allocates at the first sample of a class, and never again.
+    /// Allocates only at the first sample of a class.
     pub fn answered(&mut self, sample: &Sample) {
         self.served(sample, Fate::Answered);
     }
 
-    /// As [`Recorder::answered`], for a datagram that was served and ended as `fate`.
+    /// As [`Recorder::answered`], for a served datagram that ended as `fate`.
     #[inline]
     pub fn served(&mut self, sample: &Sample, fate: Fate) {
         self.histograms.record(sample);
@@ -164,14 +164,13 @@ impl Recorder<'_> {
         self.counters.ended[fate as usize].add(1);
     }
 
-    /// Records a request of `class` that ends without an answer, and the CPU time that it took, if
-    /// any.
+    /// Records a request of `class` that ends unanswered, and the CPU time that it took.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
         self.spend(Spent::Unanswered, spent);
     }
 
-    /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.
+    /// Begins a slice of a job at `now`. The time until [`Recorder::end_slice`] counts as busy.
     pub fn begin_slice(&mut self, now: Nanos) {
         self.counters.busy.begin(now);
     }
@@ -181,19 +180,18 @@ impl Recorder<'_> {
         self.counters.busy.end(time);
     }
 
-    /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts
-    /// as idle.
+    /// Begins an idle time at `now`. It lasts until [`Recorder::end_idle`].
     pub fn begin_idle(&mut self, now: Nanos) {
         self.counters.idle.begin(now);
         self.flight.rest();
     }
 
-    /// The worker is no longer idle; it was for `time`.
+    /// Ends the idle time, which lasted for `time`.
     pub fn end_idle(&mut self, time: Nanos) {
         self.counters.idle.end(time);
     }
 
-    /// Counts `time` as spent on `on`.
+    /// Adds `time` to what is spent on `on`.
     #[inline]
     pub fn spend(&mut self, on: Spent, time: Nanos) {
         self.counters.spent_ns[on as usize].add(time.get());
@@ -206,7 +204,7 @@ impl Recorder<'_> {
         self.spend(Spent::Overslept, late);
     }
 
-    /// The worker's loop has turned.
+    /// Counts a turn of the worker's loop.
     #[inline]
     pub fn turned(&mut self) {
         self.counters.moves.add(1);
@@ -219,10 +217,8 @@ mod tests {
     use crate::fate::Refused;
     use std::sync::mpsc;
 
-    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends
-    /// what it received?
-    /// Method: a channel between the two plays the queue; a third thread reads until both are
-    /// through.
+    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends?
+    /// Method: a channel between the two stands for the queue; a third thread reads all the time.
     #[test]
     fn no_reading_ever_sees_more_ends_than_arrivals() {
         const DATAGRAMS: u64 = 30_000;
@@ -259,7 +255,7 @@ mod tests {
         assert_eq!((counts.received, counts.ended[Fate::Refused as usize]), (DATAGRAMS, DATAGRAMS / 3));
     }
 
-    /// Is a second writer of the same counters impossible?
+    /// Is a second recorder for the same counters impossible?
     #[test]
     #[should_panic(expected = "a worker has one recorder")]
     fn a_worker_has_one_recorder() {

@@ -1,10 +1,10 @@
-//! The flight recorder: what each worker ran of late, and which requests waited long.
+//! The flight recorder: what each worker ran recently, and which requests waited long.
 //!
-//! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Short
-//! stretches that follow one another are one slice. So nothing is left out, and a busy worker
-//! writes a slice every ten microseconds at most. A request that waited for [`LONG_WAIT`] or longer
-//! becomes a [`Delayed`] at its end. The control thread reads both. From the slices it tells what a
-//! delayed request waited for ([`super::slow`]).
+//! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Consecutive
+//! short stretches share one slice, so a busy worker writes at most one slice every 10 us, and
+//! omits nothing. A request that waited for [`LONG_WAIT`] or longer gives a [`Delayed`] when it
+//! ends. The control thread reads both, and finds in the slices what the delayed request waited for
+//! ([`super::slow`]).
 
 mod pen;
 mod ring;
@@ -20,57 +20,57 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) use pen::Pen;
 pub(crate) use unfinished::{Unfinished, Wait};
 
-/// A request that waited for so long is delayed: a hundred light requests of a microsecond, and
-/// more than a wake-up.
+/// A request that waits this long counts as delayed. It is the time of a hundred requests of 1 us,
+/// and longer than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
-/// Memory for the slices of all workers: a second of most loads for 16 workers.
+/// Memory for the slices of all workers: a second of most loads with 16 workers.
 const SLICE_BYTES: usize = 8 << 20;
 const SLICES_MAX: usize = 16_384;
 const SLICES_MIN: usize = 1_024;
-/// Delayed requests that a worker remembers until the control thread looks, a few times a second.
-/// The newest stay.
+/// Delayed requests that each worker keeps until the control thread reads them, a few times a
+/// second. New ones replace the oldest.
 pub(super) const DELAYED: usize = 256;
 
-/// What a request is behind that waits for a permit to work uninterrupted: no request has this
-/// number.
+/// Stands for a request number where a request waits for a permit to work uninterrupted. No request
+/// has this number.
 pub(crate) const PERMIT: u64 = u64::MAX;
 
-/// A request, as the recorder knows it.
+/// A request as the recorder stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct About {
-    /// Its number: distinct in one server, never 0. See [`number`].
+    /// The request's number, unique in a server and never 0; see [`number`].
     pub id: u64,
     pub class: u8,
     pub came_at: Nanos,
 }
 
-/// The number of the request that `worker` received as its `count`th, counted from one.
+/// The number of the request that `worker` received as its `count`th, counted from 1.
 pub(crate) fn number(worker: usize, count: u64) -> u64 {
-    // A server has at most 1,024 workers, and the thread that stops them.
+    // 11 bits: a server has at most 1,024 workers, and a thread that stops them.
     count << 11 | worker as u64
 }
 
-/// The worker that received the request of this number.
+/// The worker that received the request with this number.
 pub(crate) fn receiver(id: u64) -> usize {
     (id & 0x7FF) as usize
 }
 
-/// What a slice consists of.
+/// What a worker did in a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One request, which passed no checkpoint.
+    /// Ran one request, which passed no checkpoint.
     #[default]
     Unchecked,
-    /// One request, which passed checkpoints and ran on.
+    /// Ran one request, which passed checkpoints and went on.
     Checked,
-    /// A part of a request that ran beside it, or a task.
+    /// Ran a child of a request, or a task.
     Child,
-    /// Several requests, each for a short time; `about.id` is their number.
+    /// Ran several requests, each for a short time; `about.id` is how many.
     Short,
-    /// No request: the worker found no packet to receive into.
+    /// Ran no request: the worker found no free packet to receive into.
     NoPacket,
-    /// One request, which runs now. Whether it passes checkpoints shows at its end, or when the
-    /// worker looks.
+    /// Runs one request at present. Whether it passes checkpoints is known at its end, or when the
+    /// worker reaches one.
     #[cfg(feature = "admin")]
     Running,
 }
@@ -80,7 +80,7 @@ impl Kind {
     const ALL: [Kind; 6] = [Kind::Unchecked, Kind::Checked, Kind::Child, Kind::Short, Kind::NoPacket, Kind::Running];
 }
 
-/// A stretch of a worker's time.
+/// A stretch of a worker's time, and what the worker did in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) began: Nanos,
@@ -94,7 +94,7 @@ impl Slice {
         self.began.plus(self.took)
     }
 
-    /// What it was while it still ran, at `now`.
+    /// The slice as it looked at `now`, while it was still in progress.
     #[cfg(feature = "admin")]
     fn as_of(self, now: Nanos) -> Slice {
         let kind = if self.kind == Kind::Unchecked { Kind::Running } else { self.kind };
@@ -115,17 +115,17 @@ impl Slice {
     }
 }
 
-/// A request that waited long, and was answered.
+/// A request that waited long and was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delayed {
     pub about: About,
-    /// The worker on which it began; after a hop the worker on which it ended.
+    /// The worker on which the request began; after a hop, the one on which it ended.
     pub worker: u16,
     pub received_at: Nanos,
     pub ended_at: Nanos,
-    /// The CPU time that it took.
+    /// The CPU time of the request.
     pub service: Nanos,
-    /// How long it was set aside: its flow was busy, or all permits were taken.
+    /// How long the request was set aside, because its flow was busy or all permits were taken.
     pub set_aside: Nanos,
     /// The request that its flow was busy with, or [`PERMIT`].
     pub behind: u64,
@@ -133,13 +133,13 @@ pub(crate) struct Delayed {
 
 #[cfg(feature = "admin")]
 impl Delayed {
-    /// How long it waited.
+    /// How long the request waited.
     pub(super) fn delay(&self) -> Nanos {
         self.ended_at.minus(self.about.came_at).minus(self.service)
     }
 }
 
-/// An arrival whose request has ended.
+/// A request that ended during a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub came_at: Nanos,
@@ -147,12 +147,11 @@ pub(crate) struct Ended {
     /// The CPU time in the handler.
     pub service: Nanos,
     pub class: u8,
-    /// The number of the socket that it came to.
+    /// Number of the socket that received the request.
     pub socket: u16,
-    /// The number of its flow, which [`Pen::capture`] fills in.
+    /// Number that stands for the request's flow; [`Pen::capture`] fills it in.
     pub flow: u16,
-    /// Whether it was served to the end: otherwise `service` says less than what it would have
-    /// cost.
+    /// Whether the request was served to the end. Otherwise `service` is less than its full cost.
     pub served: bool,
 }
 
@@ -161,25 +160,26 @@ pub(crate) struct Ended {
 pub(crate) struct Track {
     slices: Ring,
     pub(super) delayed: ArrayQueue<Delayed>,
-    /// The slice under way, as [`Slice::words`] that took no time yet; one that began at 0 is none.
-    // Ordering: relaxed. A reader that sees a slice change may see words of both. It shows one
-    // wrong line for a moment.
+    /// The slice in progress, as [`Slice::words`] with no time yet. A slice that began at 0 is
+    /// none.
+    // Ordering: relaxed. A reader that reads during a change may mix words of two slices, and shows
+    // one wrong line for a moment.
     running: [AtomicU64; 4],
-    /// Whether a capture is on.
-    // Ordering: relaxed. A worker that sees the flag late leaves out a request, which is then
-    // counted as left out.
+    /// Whether a capture is in progress.
+    // Ordering: relaxed. A worker that sees the flag late omits a request, which then counts as
+    // left out.
     pub(super) captures: AtomicBool,
-    /// What ended while a capture was on. The memory is taken by the first capture, and stays.
+    /// Requests that ended during a capture. The first capture allocates the memory, which stays.
     pub(super) ended: OnceLock<ArrayQueue<Ended>>,
-    /// Requests that found no room there.
-    // Ordering: relaxed, it is a count.
+    /// Requests that found no room in `ended`.
+    // Ordering: relaxed, a count.
     pub(super) missed: AtomicU64,
-    /// With the keys of this server, so that the number of a flow does not give its address away.
+    /// Hashes flows with secret keys, so that a flow's number does not reveal its address.
     hasher: RandomState,
 }
 
 impl Track {
-    /// An empty one, of a server with so many workers. They share the keys of `hasher`.
+    /// An empty track for one of `workers` workers, which all share the keys of `hasher`.
     pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
         Track {
             slices: Ring::new(Track::slots(workers)),
@@ -197,9 +197,9 @@ impl Track {
         1 << slots.clamp(SLICES_MIN, SLICES_MAX).ilog2()
     }
 
-    /// Bytes that each of so many workers records in.
+    /// Memory of one worker's track, in bytes, on a server with this many workers.
     pub(crate) fn bytes(workers: usize) -> usize {
-        // A queue keeps a number beside each place.
+        // The queue keeps a number beside each place.
         Track::slots(workers) * size_of::<Words>() + DELAYED * size_of::<(usize, Delayed)>()
     }
 
@@ -207,8 +207,8 @@ impl Track {
         self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    /// The latest slices as of `now`, `most` of them and as far as the ring holds them, oldest
-    /// first. A slice at 0 says that these are all.
+    /// Up to `most` of the latest slices that the ring still holds, as of `now`, oldest first. A
+    /// first slice that begins at 0 means that nothing was overwritten.
     #[cfg(feature = "admin")]
     pub(super) fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
         let (records, written) = self.slices.latest(most);
@@ -217,7 +217,7 @@ impl Track {
         all.into_iter().chain(begun.map(|slice| if slice.end() > now { slice.as_of(now) } else { slice })).collect()
     }
 
-    /// The slice under way, as of `now`.
+    /// The slice in progress, as of `now`.
     #[cfg(feature = "admin")]
     pub(super) fn running(&self, now: Nanos) -> Option<Slice> {
         let slice = Slice::of(self.running.each_ref().map(|word| word.load(Ordering::Relaxed)));
@@ -235,7 +235,8 @@ mod tests {
         About { id, class: 3, came_at: US(1) }
     }
 
-    /// Writes what ran: number, from, to in microseconds, and whether it passed a checkpoint.
+    /// Records runs, each with number, start and end in microseconds, and whether it passed a
+    /// checkpoint.
     fn written(ran: &[(u64, u64, u64, bool)]) -> Vec<(u64, u64, u64, Kind)> {
         let track = Track::new(1, RandomState::new());
         let mut pen = Pen::new(&track);
@@ -250,7 +251,7 @@ mod tests {
         track.slices(u64::MAX, Nanos::MAX).into_iter().skip(1).map(line).collect()
     }
 
-    // Is a request that ran on at its checkpoints one slice, and one that came back after another
+    // Is a request that goes on at its checkpoints one slice? Is one that resumes after another
     // two?
     #[test]
     fn a_slice_is_a_stretch_of_one_request() {
@@ -260,8 +261,7 @@ mod tests {
         assert_eq!(written(&[(7, 100, 150, false), (7, 171, 200, false)]).len(), 2, "it was away for longer");
     }
 
-    // Are short requests that follow one another one slice, up to a length, and is a pause between
-    // them seen?
+    // Do consecutive short requests share a slice, up to a length? Does a pause end it?
     #[test]
     fn short_requests_share_a_slice() {
         let short = |id: u64, from: u64| (id, from, from + 10, false);
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
 
-    // Did what has ended since still run at the time that a page is of, and had what came then not
-    // begun?
+    // At the time of the report, was what has ended since still running, and what began since
+    // absent?
     #[test]
     fn slices_are_those_of_one_time() {
         let track = Track::new(1, RandomState::new());
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(as_of(250), [(7, 50, Kind::Unchecked), (8, 100, Kind::Unchecked), (9, 0, Kind::Running)]);
     }
 
-    // Are words and records the same thing?
+    // Do slices survive the conversion to words and back?
     #[test]
     fn records_come_back_as_they_were() {
         let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
     }
 
-    // Is the lack of packets a slice for as long as it lasts, and is what runs seen while it does?
+    // Does a lack of packets give one slice for as long as it lasts? Are runs meanwhile seen too?
     #[test]
     fn a_lack_of_packets_is_seen_and_so_is_what_runs() {
         let track = Track::new(1_024, RandomState::new());

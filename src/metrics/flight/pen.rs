@@ -1,25 +1,25 @@
-//! How a worker writes what it runs.
+//! The pen: writes what one worker runs into its [`Track`].
 
 use super::{About, Delayed, Ended, Kind, Slice, Track};
 use crate::time::Nanos;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 
-/// Shorter stretches are not told apart: none of them alone delays a request.
+/// Slices shorter than this are merged: none of them alone delays a request.
 const SHORT: Nanos = Nanos::from_micros(20);
-/// The longest slice of short stretches: a part of a delay that matters.
+/// Length at which merged slices end: a noticeable part of a long delay.
 const TRAIN_MAX: Nanos = Nanos::from_micros(200);
-/// A worker that did nothing for so long was free.
+/// Two runs farther apart than this are not one stretch: the worker was free between them.
 const GAP: Nanos = Nanos::from_micros(20);
 
-/// The writer's side of a [`Track`]: what it has not written yet.
+/// The writer's side of a [`Track`], with what is not written yet.
 #[derive(Debug)]
 pub(crate) struct Pen<'t> {
     track: &'t Track,
-    /// The slice under way; it has begun at 0 if there is none.
+    /// The slice in progress; none if it began at 0.
     current: Slice,
-    /// Short requests, or the lack of packets, which may last: not written yet. It has begun at 0
-    /// if there is none.
+    /// A slice not yet written, because it may grow: short requests, or a lack of packets. None if
+    /// it began at 0.
     held: Slice,
 }
 
@@ -28,11 +28,11 @@ impl<'t> Pen<'t> {
         Pen { track, current: Slice::default(), held: Slice::default() }
     }
 
-    /// The worker runs this from `now` on: a request, or something without a number.
+    /// Notes that the worker runs a request, or something without a number, from `now` on.
     #[inline(always)]
     pub(crate) fn begin(&mut self, about: About, now: Nanos) {
         if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
-            // It was interrupted by nothing but a look whether to go on.
+            // Only a check whether to go on has interrupted it.
             if self.current.kind == Kind::Unchecked {
                 self.current.kind = Kind::Checked;
                 self.track.run(&self.current);
@@ -45,7 +45,7 @@ impl<'t> Pen<'t> {
         self.track.run(&self.current);
     }
 
-    /// What runs has paused or ended at `now`, and passed a checkpoint on the way or not.
+    /// Notes that the run paused or ended at `now`, and whether it passed a checkpoint.
     #[inline]
     pub(crate) fn end(&mut self, checked: bool, now: Nanos) {
         self.current.took = now.minus(self.current.began);
@@ -54,12 +54,12 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// The slice under way is over. The caller says what the worker does instead.
+    /// Ends the slice in progress. The caller notes what the worker does next.
     #[inline]
     fn flush(&mut self) {
         let slice = &self.current;
         if slice.began == Nanos::ZERO {
-            // There is none.
+            // No slice is in progress.
         } else if slice.took >= SHORT {
             self.write();
             self.track.slices.push(self.current.words());
@@ -72,19 +72,19 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// Whether less than `gap` has passed since the slice that is held.
+    /// Whether at most `gap` has passed since the end of the held slice.
     fn follows(&self, now: Nanos, gap: Nanos) -> bool {
         now.minus(self.held.end()) <= gap
     }
 
-    /// Writes the slice that is held.
+    /// Writes the held slice to the ring.
     fn write(&mut self) {
         if self.held.began > Nanos::ZERO {
             self.track.slices.push(std::mem::take(&mut self.held).words());
         }
     }
 
-    /// The worker does nothing.
+    /// Notes that the worker does nothing.
     pub(crate) fn rest(&mut self) {
         self.flush();
         self.write();
@@ -92,7 +92,7 @@ impl<'t> Pen<'t> {
         self.track.run(&self.current);
     }
 
-    /// The worker found no packet to receive into.
+    /// Notes that the worker found no free packet to receive into.
     pub(crate) fn no_packet(&mut self, now: Nanos) {
         self.flush();
         self.current = Slice::default();
@@ -104,13 +104,13 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// Whether requests that end are to be captured.
+    /// Whether a capture is in progress.
     #[inline]
     pub(crate) fn captures(&self) -> bool {
         self.track.captures.load(Ordering::Relaxed)
     }
 
-    /// Captures a request that came from `peer`.
+    /// Records a request from `peer` for a capture.
     #[cold]
     pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash) {
         let flow = self.track.hasher.hash_one(peer) as u16;

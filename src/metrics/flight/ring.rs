@@ -1,43 +1,43 @@
-//! A ring of records: one writer, any number of readers, no lock. The newest records replace the
+//! A lock-free ring of records with one writer and any number of readers. New records replace the
 //! oldest.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// A record of a ring.
+/// One record.
 pub(super) type Words = [u64; 4];
 
 /// The latest records of one writer.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// The number of records that the writer has begun to write.
+    /// Number of records that the writer has begun to write.
     begun: AtomicU64,
-    /// The number of records that are complete.
+    /// Number of complete records.
     done: AtomicU64,
     slots: Box<[[AtomicU64; 4]]>,
 }
 
 impl Ring {
-    /// An empty ring for so many records, a power of two.
+    /// An empty ring for `slots` records, which must be a power of two.
     pub(super) fn new(slots: usize) -> Ring {
         assert!(slots.is_power_of_two(), "places are found by a mask");
         let slots = (0..slots).map(|_| Default::default()).collect();
         Ring { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots }
     }
 
-    /// Adds a record. For the writer alone.
+    /// Adds a record. Only the writer may call this.
     #[inline]
     pub(super) fn push(&self, record: Words) {
         // Ordering: relaxed, only the writer writes it.
         let number = self.begun.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
         // Ordering: release, pairs with the fence in `latest`. A reader that sees a word of this
-        // record sees `begun` too. It leaves out the record that was here.
+        // record sees `begun` too, and omits the record that was here before.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(record) {
-            // Ordering: relaxed, `begun` and `done` order them.
+            // Ordering: relaxed. `begun` and `done` order the words.
             word.store(value, Ordering::Relaxed);
         }
-        // Ordering: release, pairs with the acquire in `latest`: a record that counts is complete.
+        // Ordering: release, pairs with the acquire in `latest`: a counted record is complete.
         self.done.store(number + 1, Ordering::Release);
     }
 
@@ -45,8 +45,8 @@ impl Ring {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
-    /// The newest records that the ring still holds, at most so many, oldest first, and the number
-    /// of all that were written.
+    /// Up to `most` of the newest records that the ring still holds, oldest first. Also the number
+    /// of records ever written.
     #[cfg(any(feature = "admin", test))]
     pub(super) fn latest(&self, most: u64) -> (Vec<Words>, u64) {
         // Ordering: acquire, pairs with the release in `push`.
@@ -80,9 +80,8 @@ mod tests {
         assert_eq!(ring.latest(0), (vec![], 5));
     }
 
-    /// Does a reader never see a record of which another one has replaced a part?
-    /// Method: the words of a record are equal. One thread writes as fast as it can, another reads
-    /// 2,000 times.
+    /// Does a reader never see a record that is partly replaced? Method: all words of a record are
+    /// equal. One thread writes without pause, another reads 2,000 times.
     #[test]
     fn no_record_is_seen_in_parts() {
         let (ring, stop) = (Ring::new(8), AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! The unfinished requests. Each packet has a mark, written when its request is admitted and when
-//! it ends. Only a scrape reads marks.
+//! The unfinished requests. Each packet has a mark, written when its request is admitted, when its
+//! wait changes, and when it ends. Only a scrape reads marks.
 
 use super::About;
 use crate::fate::CLASSES;
@@ -7,35 +7,35 @@ use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a request waits for, apart from a worker.
+/// What a request waits for other than a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An earlier request of its flow.
+    /// The end of an earlier request of its flow.
     Flow = 1,
     /// A permit to work uninterrupted.
     Permit = 2,
 }
 
-/// The requests of one server.
+/// The unfinished requests of one server.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    // Ordering: relaxed throughout; a scrape may see a request a moment late, at its beginning and
-    // at its end. Padded: workers that have neighbouring packets do not wait for each other's line.
+    // Ordering: relaxed throughout. A scrape may see a request's begin or end a moment late.
+    // Padded, so that workers with neighbouring packets do not share a cache line.
     marks: Box<[CachePadded<Mark>]>,
 }
 
 #[derive(Debug, Default)]
 struct Mark {
-    /// Zero is no request.
+    /// Time of arrival in nanoseconds; 0 = no request.
     came_at: AtomicU64,
     id: AtomicU64,
     class: AtomicU8,
-    /// A [`Wait`], or zero.
+    /// A [`Wait`] as a number; 0 = none.
     wait: AtomicU8,
 }
 
 impl Unfinished {
-    /// Marks for `packets` packets without a request.
+    /// Marks for `packets` packets, all without a request.
     pub(crate) fn new(packets: usize) -> Unfinished {
         Unfinished { marks: (0..packets).map(|_| CachePadded::default()).collect() }
     }
@@ -49,17 +49,17 @@ impl Unfinished {
         mark.came_at.store(about.came_at.get().max(1), Ordering::Relaxed);
     }
 
-    /// Notes what the request in `packet` waits for, besides a worker; `None`: nothing.
+    /// Notes what the request in `packet` waits for other than a worker; `None` = nothing.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
         self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
     }
 
-    /// The request in this packet, if there was one, has ended.
+    /// Notes that `packet` no longer holds a request.
     pub(crate) fn end(&self, packet: usize) {
         self.marks[packet].came_at.store(0, Ordering::Relaxed);
     }
 
-    /// The requests, and what each waits for, apart from a worker.
+    /// Each unfinished request, and what it waits for other than a worker.
     pub(crate) fn all(&self) -> impl Iterator<Item = (About, Option<Wait>)> {
         self.marks.iter().filter_map(|mark| {
             let came_at = Nanos::new(mark.came_at.load(Ordering::Relaxed));
@@ -70,7 +70,7 @@ impl Unfinished {
         })
     }
 
-    /// The age of the oldest request of each class.
+    /// The age of the oldest unfinished request of each class.
     pub(crate) fn oldest(&self, now: Nanos) -> [Option<Nanos>; CLASSES] {
         let mut oldest = [None; CLASSES];
         for (about, _) in self.all() {
@@ -80,7 +80,7 @@ impl Unfinished {
         oldest
     }
 
-    /// Bytes for each packet.
+    /// Memory for each packet, in bytes.
     pub(crate) const fn packet_bytes() -> usize {
         size_of::<CachePadded<Mark>>()
     }
@@ -90,7 +90,7 @@ impl Unfinished {
 mod tests {
     use super::*;
 
-    // Is what a request waits for known while it waits, for this request alone?
+    // Is the wait of a request known while it lasts, and only for that request?
     #[test]
     fn waits_for_flows_and_permits_are_told_apart() {
         let (unfinished, us) = (Unfinished::new(1), Nanos::from_micros);
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(waits(), [(8, None)], "that was another request");
     }
 
-    // Is the oldest of each class found, whatever its packet, and forgotten when it ends?
+    // Is the oldest request of each class found in any packet, and forgotten at its end?
     #[test]
     fn the_oldest_of_each_class_is_found() {
         let (unfinished, ms) = (Unfinished::new(4), Nanos::from_millis);

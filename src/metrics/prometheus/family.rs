@@ -1,5 +1,5 @@
-//! Families of metrics: the messages `io.prometheus.client` of Prometheus' protobuf, without what
-//! this server never sets.
+//! Families of metrics as Prometheus' protobuf messages (`io.prometheus.client`), without the
+//! fields that this server never sets.
 
 use prost::{Message, Oneof};
 use std::fmt::Display;
@@ -10,21 +10,21 @@ pub(super) struct Family {
     pub(super) name: String,
     #[prost(string, tag = "2")]
     pub(super) help: String,
-    /// Follows from the values.
+    /// The type of the metric; [`Family::add`] sets it from the value.
     #[prost(int32, tag = "3")]
     pub(super) kind: i32,
     #[prost(message, repeated, tag = "4")]
     pub(super) metrics: Vec<Metric>,
 }
 
-/// Labels and value.
+/// One sample: labels and value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Metric(
     #[prost(message, repeated, tag = "1")] pub(super) Vec<Label>,
     #[prost(oneof = "Value", tags = "2, 3, 5, 7")] pub(super) Option<Value>,
 );
 
-/// A name and a value.
+/// A label: name and value.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Label(#[prost(string, tag = "1")] pub(super) String, #[prost(string, tag = "2")] pub(super) String);
 
@@ -60,23 +60,23 @@ pub(super) struct Histogram {
     pub(super) zero_count: u64,
     #[prost(message, repeated, tag = "12")]
     pub(super) spans: Vec<Span>,
-    /// The count of each native bucket less the count of the one before.
+    /// For each native bucket, its count less that of the bucket before.
     #[prost(sint64, repeated, tag = "13")]
     pub(super) deltas: Vec<i64>,
     #[prost(message, optional, tag = "15")]
     pub(super) start: Option<Timestamp>,
 }
 
-/// The number of values up to a bound, and the bound.
+/// A classic bucket: the number of values up to a bound, and the bound.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Bucket(#[prost(uint64, tag = "1")] pub(super) u64, #[prost(double, tag = "2")] pub(super) f64);
 
-/// For a run of occupied native buckets, the gap before it and its length. The first gap begins at
+/// A run of occupied native buckets: the gap before it, and its length. The first gap begins at
 /// bucket 0.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Span(#[prost(sint32, tag = "1")] pub(super) i32, #[prost(uint32, tag = "2")] pub(super) u32);
 
-/// Seconds since the Unix epoch, and nanoseconds.
+/// Seconds since the Unix epoch, then nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Timestamp(#[prost(int64, tag = "1")] pub(super) i64, #[prost(int32, tag = "2")] pub(super) i32);
 
@@ -97,8 +97,8 @@ impl Family {
     }
 }
 
-/// Adds a family: of each sample the value of `label`, and the number. Without a label, `""`, there
-/// is one sample at most.
+/// Adds a family of numbers: each sample has a value of `label` and a number. With the label `""`
+/// there is at most one sample.
 pub(super) fn numbers<D: Display>(
     to: &mut Vec<Family>,
     kind: fn(Number) -> Value,

@@ -1,6 +1,6 @@
-//! Which format and which coding a client of the endpoint asks for.
+//! Chooses the format and the content coding that an HTTP client of the admin endpoint asks for.
 
-/// The format of `/metrics`.
+/// The format of the body of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -8,18 +8,18 @@ pub enum Format {
     Classic,
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// Prometheus' protobuf: messages `MetricFamily`, each after its length. The only one with
+    /// Prometheus' protobuf: `MetricFamily` messages, each after its length. The only format with
     /// native histograms.
     Protobuf,
 }
 
 impl Format {
-    /// The formats, richest first.
+    /// All formats, the most expressive first.
     const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Classic];
 
-    /// The format for a request with this `Accept` header: the one with the highest weight, the
-    /// richest of several. Classic without a header, and where the header names no format of this
-    /// server.
+    /// The format for a request with this `Accept` header: the one with the highest weight, and of
+    /// equal weights the most expressive. Classic without a header, or if the header names none of
+    /// these.
     pub fn accepted(accept: Option<&str>) -> Format {
         let weigh = |format: Format| (format, weight(accept.unwrap_or_default(), format.named_by()));
         let named = Format::ALL.map(weigh).into_iter().filter(|(_, weight)| *weight > 0.0);
@@ -37,7 +37,8 @@ impl Format {
         }
     }
 
-    /// The type and the parameters of an `Accept` header that ask for this format.
+    /// The media type and parameters by which an `Accept` header asks for this format, in lower
+    /// case.
     const fn named_by(self) -> &'static [&'static str] {
         match self {
             Format::Classic => &["text/plain"],
@@ -49,8 +50,8 @@ impl Format {
     }
 }
 
-/// The highest weight (`q`, 0 to 1) among the elements of `header` that have all of `parts`. Parts
-/// are in lower case. 0: refused, or not named.
+/// The highest weight (`q`, 0 to 1) of the elements of `header` that have all `parts`, in lower
+/// case. 0 = refused or not named.
 pub(crate) fn weight(header: &str, parts: &[&str]) -> f64 {
     let weight_of = |element: &str| {
         let given: Vec<&str> = element.split(';').map(str::trim).collect();
@@ -66,8 +67,8 @@ mod tests {
 
     const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-    /// Does the highest weight win, the richest of several, and classic text where nothing else is
-    /// named?
+    /// Does the highest weight win? Among equal weights, the most expressive format? Else classic
+    /// text?
     #[test]
     fn the_highest_weight_wins() {
         let text = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(Format::accepted(None), Format::Classic);
     }
 
-    /// Is a coding taken that is named with a weight, and no other?
+    /// Is a coding accepted only if it is named with a weight above 0?
     #[test]
     fn a_coding_is_taken_where_it_is_named() {
         for (header, expected) in [

@@ -1,4 +1,4 @@
-//! The body of `GET /metrics`: a family is a name, a help and its samples.
+//! The body of `GET /metrics`. A family is a metric's name, its help and its samples.
 
 mod family;
 mod format;
@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 impl Snapshot {
-    /// The body of `GET /metrics`: the server's metrics and the standard metrics of this process,
+    /// The body of `GET /metrics`: metrics of the server and the standard metrics of the process,
     /// in base units. The text formats are UTF-8.
     ///
-    /// Histograms and the quantiles of window `start` are since the start. A quantile without a
-    /// sample is left out, and so is any figure that cannot be read.
+    /// Histograms, and the quantiles with window `start`, cover the time since the start. Quantiles
+    /// without a sample and unreadable figures are left out.
     pub fn to_prometheus(&self, format: Format) -> Vec<u8> {
         let families = families(self);
         match format {
@@ -37,12 +37,12 @@ impl Snapshot {
     }
 }
 
-/// Upper bounds of the latency histogram's buckets in nanoseconds, growing by the square root of 2
-/// from 1 us to 95 s.
+/// Upper bounds of the latency histogram's buckets in nanoseconds: from 1 us to 95 s in factors of
+/// the square root of 2.
 static LATENCY_BOUNDS_NS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(1_000.0, 54));
 
-/// Upper bounds of the slowdown histogram's buckets in thousandths, growing by the square root of 2
-/// from 1 to 92,682.
+/// Upper bounds of the slowdown histogram's buckets in thousandths: from 1 to 92,682 in factors of
+/// the square root of 2.
 static SLOWDOWN_BOUNDS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(SLOWDOWN_ONE as f64, 34));
 
 fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
@@ -51,7 +51,7 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
 
 const QUANTILES: &str = "forebay_latency_quantile_seconds";
 
-/// Every family that has a sample, and the quantiles.
+/// Every family that has a sample, and the family of quantiles.
 fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut to = Vec::new();
     histograms(&mut to, snapshot);
@@ -69,13 +69,13 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
             OwnKind::Gauge => numbers(&mut to, Gauge, name, help, "", value),
         }
     }
-    // The quantiles are named before there is a request.
+    // The family of quantiles is present before the first request.
     to.retain(|family| family.name == QUANTILES || !family.metrics.is_empty());
     to
 }
 
-/// The classes to show, with their names: the classes of every server, and each other class from
-/// its first request on.
+/// Numbers and names of the classes to show: the classes of every server, and each other class
+/// after its first request.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static str)> {
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
@@ -99,16 +99,15 @@ fn histograms(to: &mut Vec<Family>, snapshot: &Snapshot) {
 fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    // No type: the label `quantile` is reserved for summaries. Readers of summaries
-    // (OpenTelemetry's, for one) drop a summary without count and sum, which a window of ten
-    // seconds does not have.
+    // Untyped: the label `quantile` is reserved for summaries. Readers such as OpenTelemetry's drop
+    // summaries without count and sum, which a 10 s window lacks.
     let mut family = Family::new(QUANTILES, help);
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
             let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
             for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
-                // "1", not "1.0": labels in the contract have the shortest form.
+                // "1", not "1.0": labels have the shortest form.
                 let quantile = quantile.to_string();
                 let labels = [("stage", stage.name()), ("class", class), ("window", window), ("quantile", &quantile)];
                 // The server's own samples are finite.
@@ -138,7 +137,7 @@ fn datagrams(to: &mut Vec<Family>, snapshot: &Snapshot) {
     numbers(to, Counter, "forebay_kernel_dropped_total", help, "socket", dropped);
 }
 
-/// Those of `values` that are known, each with its number.
+/// The known `values`, each with its index.
 fn known<T: Copy>(values: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
     values.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)))
 }
@@ -179,7 +178,7 @@ fn blocked(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help = "Time that requests were delayed by 100 us or longer, as far as /slow explains it";
     let mut family = Family::new("forebay_blocked_seconds_total", help);
     let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
-    // A rate needs a first value: that nothing was delayed by no request.
+    // Starts every series at 0, because a rate needs a first value.
     let none = |class: usize| Cause::ALL.map(|cause| ((class as u8, None, cause), Nanos::ZERO));
     let mut blocked: BTreeMap<Pair, Nanos> = known_classes(snapshot).flat_map(|(class, _)| none(class)).collect();
     blocked.extend(&gauges.blocked);

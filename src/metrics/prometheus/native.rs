@@ -1,21 +1,22 @@
-//! Histograms, native ones among them: buckets that grow by 2.2 %, made of the bins at each scrape.
+//! Classic and native histograms. At each scrape, bins are summed into native buckets, which grow
+//! by 2.2 %.
 //!
-//! Bucket n holds the values above `2^((n-1)/32)` and up to `2^(n/32)`. Its bounds are the same for
-//! every server, so that histograms of a fleet add up. A value counts as the highest of its bin, as
-//! on `/latency`. So a quantile of a native histogram is at most one bucket off.
+//! Native bucket n holds the values above `2^((n-1)/32)` up to `2^(n/32)`. All servers have the
+//! same bounds, so the histograms of a fleet can be added. A value counts as the highest of its
+//! bin, as on `/latency`. So a quantile is at most one bucket off.
 
 use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
 use crate::metrics::snapshot::Snapshot;
 use crate::metrics::window::{Distribution, Series};
 use std::time::Duration;
 
-/// The schema with 2^5 buckets to each doubling: the coarsest that keeps 2.5 %.
+/// The schema with 2^5 buckets per doubling: the coarsest that is accurate to 2.5 %.
 const SCHEMA: i32 = 5;
-/// A value up to this counts as zero. Client libraries of Prometheus have the same bound.
+/// Values up to this count as zero, as in Prometheus' client libraries.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
 
-/// The histogram of `series`, with the classic `bounds` and the sum divided by `unit`, native and
-/// classic. Every bin belongs to exactly one bucket, so that the buckets add up to the count.
+/// The histogram of `series`, native and classic, with the classic `bounds` and the sum divided by
+/// `unit`. Every bin belongs to exactly one bucket, so the buckets add up to the count.
 pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], unit: f64) -> Value {
     let distribution = Distribution::of([&snapshot.measured], &[series]);
     let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
@@ -33,7 +34,7 @@ pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], uni
     })
 }
 
-/// The occupied native buckets, and nothing else.
+/// A histogram with only the occupied native buckets.
 fn native(distribution: &Distribution, unit: f64) -> Histogram {
     let bucket = |highest: u64| ((highest as f64 / unit).log2() * f64::from(1 << SCHEMA)).ceil() as i32;
     let bins = distribution.values().filter(|(highest, _)| *highest > 0);
@@ -68,7 +69,7 @@ mod tests {
         Distribution::of([&histograms.bins()], &[Series::stage(0, Stage::Service)])
     }
 
-    /// The number and the count of each bucket, from spans and deltas as a reader sees them.
+    /// Number and count of each bucket, decoded from spans and deltas as a reader does it.
     fn decoded(buckets: &Histogram) -> Vec<(i32, u64)> {
         let (mut next, mut count, mut deltas, mut read) = (0, 0, buckets.deltas.iter(), Vec::new());
         for Span(gap, length) in &buckets.spans {
@@ -84,7 +85,7 @@ mod tests {
     }
 
     proptest! {
-        /// Does each bucket hold exactly the values between its bounds, in seconds, and are empty
+        /// Does each bucket hold exactly the values between its bounds, in seconds? Are empty
         /// buckets left out?
         #[test]
         fn each_value_is_between_the_bounds_of_its_bucket(
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Do gaps start spans, and does a zero count apart? The values are thousandths.
+    /// Does a gap start a new span? Does zero have its own count? The values are thousandths.
     #[test]
     fn gaps_start_spans() {
         let times = of(&[]);

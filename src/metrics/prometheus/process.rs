@@ -1,13 +1,13 @@
-//! The kernel's figures of this process, from `/proc`. A figure that cannot be read is left out.
+//! The standard process metrics, from `/proc`. Figures that cannot be read are left out.
 
 use crate::metrics::snapshot::{OwnKind, OwnValue};
 use std::fs;
 
-/// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a
-/// standard library for.
+/// Clock ticks per second in `/proc/self/stat` (`USER_HZ`): 100 on every Linux with Rust's standard
+/// library.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The standard metrics of this process, under the names that every client library uses.
+/// The standard metrics of this process, with the names that all client libraries use.
 pub(super) fn values() -> Vec<OwnValue> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (stat, status, limits) = (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/self/limits"));
@@ -46,8 +46,8 @@ fn max_fds(limits: &str) -> Option<f64> {
     if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
 }
 
-/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second field is the
-/// program's name in parentheses, which may contain spaces and parentheses.
+/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second field, the program's
+/// name in parentheses, may contain spaces and parentheses.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, from_third) = stat.rsplit_once(')')?;
     from_third.split_whitespace().nth(number - 3)?.parse().ok()
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(cpu_seconds(""), None);
     }
 
-    /// Does this test's own process have what every process has?
+    /// Does this test's process have the figures that every process has?
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_has_memory_files_and_threads() {

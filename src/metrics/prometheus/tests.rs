@@ -48,14 +48,14 @@ fn classic(metrics: &WorkerMetrics, gauges: Gauges) -> String {
     text(&metrics::Collector::new(metrics).snapshot(gauges), Format::Classic)
 }
 
-/// The value of the one sample that starts with `series`.
+/// The value of the only sample that starts with `series`.
 fn value(text: &str, series: &str) -> f64 {
     let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).collect();
     assert_eq!(found.len(), 1, "{series} in\n{text}");
     found[0].parse().expect("a number")
 }
 
-/// Do the samples equal the counts, with split fates divided by reason?
+/// Do the samples equal the counts, with fates divided by reason?
 #[test]
 fn samples_say_what_was_counted() {
     let text = scrape(Format::Classic);
@@ -97,8 +97,7 @@ fn samples_say_what_was_counted() {
     }
 }
 
-/// Does each window show its own samples? Method: each sample is older than the window before its
-/// own.
+/// Does each window show its own samples? Method: each sample is too old for the shorter windows.
 #[test]
 fn windows_show_their_own_samples() {
     in_virtual_time::set(Some(Nanos::from_secs(1_000)));
@@ -119,8 +118,8 @@ fn windows_show_their_own_samples() {
     }
 }
 
-/// Do the buckets of every histogram grow, and does the last equal the count? (A bin that straddles
-/// a bound must not count twice.)
+/// Do the buckets of every histogram grow, and does the last equal the count? (A bin across a bound
+/// must not count twice.)
 #[test]
 fn the_last_bucket_equals_the_count() {
     let text = scrape(Format::Classic);
@@ -142,8 +141,8 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is an unknown figure absent, and not 0? Cases: the drops of one socket, the whole family when
-/// all are unknown, a bound on waiting, the quantiles of no request.
+/// Is an unknown figure absent, not 0? Cases: the drops of one socket, the whole family, the
+/// maximum wait, the quantiles without requests.
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
@@ -156,8 +155,8 @@ fn what_is_unknown_is_absent() {
     assert!(text.contains("stage=\"kernel\""));
 }
 
-/// Do histograms of the classes that every server has begin with zeros, so that the first requests
-/// are in every increase?
+/// Do histograms of the classes that every server has exist from the start, with zeros? Then the
+/// first requests are part of every increase.
 #[test]
 fn histograms_of_known_classes_exist_before_the_first_request() {
     let metrics = WorkerMetrics::new(1);

@@ -1,12 +1,12 @@
-//! Families as text: the classic format 0.0.4, or OpenMetrics 1.0.
+//! Families of metrics as text: the classic format 0.0.4, or OpenMetrics 1.0.
 //!
-//! The samples are the same. In OpenMetrics, the name of a counter's family is without `_total`,
+//! Both have the same samples. In OpenMetrics, a counter's family has its name without `_total`,
 //! and an end mark follows.
 
 use super::family::{Bucket, Family, Label, Metric, Value};
 use std::fmt::{self, Display, Write};
 
-/// `families` in OpenMetrics if `open`, else in the classic format.
+/// Writes `families` as OpenMetrics if `open`, otherwise in the classic format.
 pub(super) fn text(families: &[Family], open: bool) -> String {
     let mut text = String::new();
     families.iter().try_for_each(|family| write(&mut text, family, open)).expect("a string takes everything");
@@ -33,7 +33,8 @@ fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
                 sample(to, &format!("{name}_sum"), &labels, number(histogram.sum))?;
                 sample(to, &format!("{name}_count"), &labels, histogram.count)?;
                 for Bucket(count, bound) in &histogram.buckets {
-                    // "1.0", not "1": series have the name that readers of OpenMetrics give them.
+                    // "1.0", not "1", as OpenMetrics requires, so that series have the same name in
+                    // both formats.
                     let bound = if bound.fract() == 0.0 { format!("{bound:.1}") } else { number(*bound) };
                     let labels = format!("le=\"{bound}\",{labels}");
                     sample(to, &format!("{name}_bucket"), labels.trim_end_matches(','), count)?;
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
     use crate::metrics::prometheus::family::{Histogram, Number, numbers};
 
-    /// Has each format the names, types and numbers that its readers expect, with signs escaped?
+    /// Does each format have the names, types, numbers and escapes that its readers expect?
     #[test]
     fn each_format_has_its_own_names() {
         let mut families = Vec::new();

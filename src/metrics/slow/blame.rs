@@ -1,5 +1,5 @@
-//! What a delayed request waited for, told from the slices of the workers that could have served
-//! it.
+//! Explains what a delayed request waited for, from the slices of the workers that could have
+//! served it.
 
 use super::host::Host;
 use crate::fate::labels;
@@ -11,45 +11,45 @@ labels! {
     /// Why a request waited.
     #[derive(PartialOrd, Ord)]
     Cause {
-        /// Its worker ran many other requests, none of them for long.
+        /// The worker ran many other requests, none of them for long.
         NoFreeWorker = "no_free_worker",
-        /// Its worker ran a request that passed no checkpoint.
+        /// The worker ran a long request that passed no checkpoint.
         NoCheckpoint = "no_checkpoint",
-        /// Its worker still runs a request.
+        /// The worker still runs a long request.
         Running = "running",
-        /// Its worker ran a request that passed checkpoints, and the policy let it run on.
+        /// The worker ran a long request that passed checkpoints, but the policy let it go on.
         Order = "order",
-        /// The kernel gave the worker's CPU to another thread.
+        /// The kernel ran another thread on the worker's CPU.
         RunQueue = "run_queue",
-        /// A CPU quota stopped the worker.
+        /// A CPU quota throttled the worker.
         Throttled = "throttled",
-        /// Its worker slept, or did nothing else of note.
+        /// The worker slept, or did nothing that was recorded.
         Asleep = "asleep",
-        /// The process or its host stood still.
+        /// The whole process or its host stood still.
         HostPause = "host_pause",
-        /// An earlier request of its flow was not finished.
+        /// An earlier request of the same flow was unfinished.
         Flow = "flow",
         /// All permits to work uninterrupted were taken.
         Permit = "permit",
-        /// The server had no packet left to receive it into.
+        /// The server had no free packet to receive the request into.
         Packets = "packets",
-        /// The workers of its pool ran others, while the worker that received it was free.
+        /// The request's pool was busy, while the worker that received it was free.
         Pool = "pool",
     }
 }
 
-/// What a request waited for.
+/// The cause of a delay, with what is to blame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Culprit {
     pub cause: Cause,
     pub worker: usize,
-    /// The request that held it up most, if one did.
+    /// The request that held the delayed one up most, if it was a request.
     pub by: Option<About>,
-    /// For how long it held the worker or the flow meanwhile.
+    /// How long the culprit held the worker or the flow during the delay.
     pub held: Nanos,
-    /// The part of the delay that the cause explains, at most 1.
+    /// The part of the delay that the cause explains, from 0 to 1.
     pub share: f64,
-    /// The number of short requests, if they held it up.
+    /// How many short requests held it up; 0 if others did.
     pub short: u64,
 }
 
@@ -66,7 +66,7 @@ impl Culprit {
         })
     }
 
-    /// One sentence for people.
+    /// One sentence that explains the delay.
     pub(super) fn text(&self) -> String {
         let (worker, us) = (self.worker, self.held.as_micros_f64().round());
         let by = self.by.map_or("other work".to_owned(), |by| format!("request {} (class {})", by.id, by.class));
@@ -92,8 +92,8 @@ impl Culprit {
     }
 }
 
-/// What a request waited for between its arrival and `late.ended_at`; `None` where the recorder no
-/// longer holds that time. `slices` are those of a worker, oldest first.
+/// Explains what a request waited for between its arrival and `late.ended_at`. `None` if the
+/// recorder no longer holds that time. `slices` gives the slices of a worker, oldest first.
 pub(super) fn blame<'a>(
     late: &Delayed,
     slices: impl Fn(usize) -> &'a [Slice],
@@ -118,17 +118,17 @@ pub(super) fn blame<'a>(
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
     let held = candidates.into_iter().filter_map(held_up).max_by_key(|held| held.most)?;
-    // Of a long wait the last part is judged.
+    // A long wait is judged by its last part.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
     let explains = |time: Nanos| time.times(2) >= delay;
     let named =
         |cause, time, by| Culprit { cause, worker: held.worker, by, held: time, share: share(time, delay), short: 0 };
     let off_cpu = host.off_cpu(held.worker, from, until);
-    // While a worker is off its CPU, what it runs seems long.
+    // A request that runs while the worker is off its CPU seems long.
     let one = held.by.is_some() && explains(held.most);
     if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
-        // A thread that is stopped waits for a CPU, too. The kernel does not say which threads a
-        // quota stopped.
+        // Throttled threads also wait for a CPU, and the kernel does not say which threads it
+        // throttled.
         let throttled = host.grown(|tick| Some(&tick.throttled), from, until);
         let is_quota = throttled > Nanos::ZERO && throttled.times(2) >= off_cpu;
         return Some(named(if is_quota { Cause::Throttled } else { Cause::RunQueue }, off_cpu, None));
@@ -141,7 +141,7 @@ pub(super) fn blame<'a>(
         return Some(named(Cause::Packets, held.without_packets, None));
     }
     let idle = delay.minus(held.busy);
-    // A request may wait for a worker of another pool while its own is free.
+    // A request may wait for a worker of another pool while the worker that received it is free.
     let is_free = held_up(received_by).is_some_and(|first| !explains(first.busy));
     let others = (0..workers).filter(|worker| is_free && host.apart(*worker, received_by));
     let other = others.filter_map(held_up).max_by_key(|other| other.most);
@@ -160,20 +160,20 @@ pub(super) fn blame<'a>(
     })
 }
 
-/// The part of `delay` that `time` is.
+/// The part of `delay` that `time` makes up, from 0 to 1.
 fn share(time: Nanos, delay: Nanos) -> f64 {
     (time.get() as f64 / delay.get().max(1) as f64).min(1.0)
 }
 
-/// What held one worker while a request waited.
+/// What one worker did while a request waited.
 #[derive(Default)]
 struct Held {
     worker: usize,
-    /// Where the walk began: when the request came, or later.
+    /// Start of the judged time: when the request came, or later.
     from: Nanos,
-    /// The time that the worker ran other requests.
+    /// The time in which the worker ran other requests.
     busy: Nanos,
-    /// The time of the one that ran longest, and what it was.
+    /// The time, kind and identity of the request that ran longest.
     most: Nanos,
     kind: Kind,
     by: Option<About>,
@@ -184,7 +184,7 @@ struct Held {
 impl Held {
     fn of(worker: usize, slices: &[Slice], late: &Delayed) -> Option<Held> {
         let (from, until) = (late.about.came_at, late.ended_at);
-        // What came before has left the ring.
+        // Earlier slices are no longer in the ring.
         if slices.first().is_none_or(|first| first.began > from) {
             return None;
         }
@@ -195,14 +195,14 @@ impl Held {
         let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
         let from = if walked.len() < end - begin { walked[0].began } else { from };
         let mut held = Held { worker, from, kind: Kind::Short, ..Held::default() };
-        // The slices of one request, of short ones or of children count together.
+        // Slices of one request are summed, and so are short ones, and children.
         let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;
         for (at, slice) in walked.iter().enumerate().filter(|(_, slice)| slice.began < until) {
             let overlap = slice.end().min(until).minus(slice.began.max(from));
             match slice.kind {
                 Kind::NoPacket => {
-                    // Until it ran something again.
+                    // The lack lasts until the worker ran something again.
                     let end = walked.get(at + 1).map_or(until, |next| next.began).min(until);
                     lack = Some((lack.map_or(slice.began.max(from), |(first, _)| first), end));
                     continue;
@@ -219,7 +219,7 @@ impl Held {
             match sums.iter_mut().rev().take(SUMS).find(|(about, kind, _)| same(*kind, *about)) {
                 Some((_, kind, sum)) => {
                     *sum = sum.plus(overlap);
-                    // It came back: it has passed a checkpoint.
+                    // It came back, so it has passed a checkpoint.
                     *kind = if *kind == Kind::Unchecked { Kind::Checked } else { *kind };
                 }
                 None => sums.push((slice.about, slice.kind, overlap)),
@@ -234,15 +234,15 @@ impl Held {
     }
 }
 
-/// Smallest share of a delay for which a worker must be off its CPU to explain the delay. It is low
-/// because readings a quarter of a second apart do not say when that was.
+/// The share of a delay that a worker must be off its CPU to explain it. It is low, because
+/// readings a quarter of a second apart do not tell the exact time.
 const OFF_CPU: f64 = 0.25;
-/// The same, if one request ran for half of the delay.
+/// As [`OFF_CPU`], where one request ran for half of the delay.
 const ONE_OFF_CPU: f64 = 0.4;
 
-/// Number of the latest sums among which a request that comes back is looked for.
+/// How many of the latest sums are searched for a request that comes back.
 const SUMS: usize = 8;
-/// Largest number of slices in a walk through one worker's past.
+/// The most slices of one worker that are examined.
 const WALKED: usize = 2_048;
 
 #[cfg(test)]
@@ -258,11 +258,11 @@ mod tests {
         Slice { began: US(from), took: US(to - from), kind, about }
     }
 
-    /// Of a request that came at 1,000 us, ended at 2,000 us and took 10 us: cause, worker,
-    /// culprit, time.
+    /// The blame for a request that arrived at 1,000 us, ended at 2,000 us and took 10 us. Returns
+    /// cause, worker, culprit and the culprit's time.
     fn blamed(late: Delayed, slices: [&[Slice]; 2], host: &Host) -> Option<(Cause, usize, Option<u64>, u64)> {
         let culprit = blame(&late, |worker| slices[worker], host, 2)?;
-        // Of a long wait only the last slices are judged; each took 100 us.
+        // Only the last slices of a long wait are judged; each took 100 us.
         let judged = late.delay().min(US(100 * WALKED as u64));
         let share = culprit.held.get() as f64 / judged.get() as f64;
         assert!(culprit.share == share.min(1.0) && !culprit.text().is_empty(), "{culprit:?}, {share}");
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(blamed(late(), [&short, &[]], &Host::default()), Some((Cause::NoFreeWorker, 0, None, 800)));
     }
 
-    // Is a wait judged by its last part where it is too long to walk through?
+    // Is a wait judged by its last part if it has too many slices?
     #[test]
     fn a_long_wait_is_judged_by_its_end() {
         let many = (0..5_000).map(|at| slice(50 + at, Kind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at));
@@ -318,8 +318,7 @@ mod tests {
         assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 100 * WALKED as u64));
     }
 
-    // Is the worker to blame that had the request in its socket, where another one served it in the
-    // end?
+    // Is the worker blamed whose socket held the request, though another worker served it?
     #[test]
     fn the_worker_that_was_held_is_named() {
         let late = Delayed { about: About { id: number(1, 9), ..late().about }, ..late() };
@@ -360,7 +359,7 @@ mod tests {
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &pause), Some((Cause::HostPause, 0, None, 900)));
     }
 
-    // Is it the pool where the worker that received the request was free, and only there?
+    // Is the pool blamed only if the worker that received the request was free?
     #[test]
     fn a_worker_of_another_pool_is_to_blame() {
         let apart = |pools| Host { ticks: [Tick { pools, ..Tick::default() }].into() };
@@ -372,8 +371,7 @@ mod tests {
         assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
     }
 
-    // Is the share the part of the delay that is explained? Does the own time of a request explain
-    // none of it?
+    // Is the share the explained part of the delay, without the request's own time?
     #[test]
     fn the_share_is_what_others_explain() {
         let own = slice(late().about.id, Kind::Unchecked, 1_000, 1_500);
@@ -385,7 +383,7 @@ mod tests {
         }
     }
 
-    // Is nothing blamed where the ring no longer holds what ran?
+    // Is nothing blamed if the ring no longer holds the time?
     #[test]
     fn what_is_forgotten_is_not_made_up() {
         let later = [slice(77, Kind::Unchecked, 1_500, 1_900), slice(78, Kind::Unchecked, 1_900, 1_950)];

@@ -1,35 +1,35 @@
-//! What the host did to the workers: it let them wait for a CPU, or stood still.
+//! What the host did to the workers: made them wait for a CPU, or stood still.
 
 use crate::time::Nanos;
 use std::collections::VecDeque;
 
-/// Readings that are kept: two seconds.
+/// Number of readings kept, which cover two seconds.
 const TICKS: usize = 8;
 
-/// What the host did to the workers until one time.
+/// One reading of what the host has done to the workers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tick {
-    /// When it was read.
+    /// When the reading was taken.
     pub at: Nanos,
-    /// The time since the reading before it, at most, while the control thread runs.
+    /// The longest time between two readings while the control thread is not delayed.
     pub every: Nanos,
-    /// For each worker, how long its thread has waited for a CPU since the start.
+    /// For each worker, how long its thread has waited for a CPU since its start.
     pub off_cpu: Vec<Nanos>,
-    /// How long a CPU quota has stopped threads of its cgroup, summed over CPUs.
+    /// How long a CPU quota has throttled threads, summed over CPUs.
     pub throttled: Nanos,
     /// The pool of each worker.
     pub pools: Vec<usize>,
 }
 
-/// The latest readings of the host.
+/// The latest readings.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// Oldest first.
+    /// The readings, oldest first.
     pub(super) ticks: VecDeque<Tick>,
 }
 
 impl Host {
-    /// Adds a reading; the oldest leaves.
+    /// Adds a reading; the oldest one goes.
     pub(super) fn add(&mut self, tick: Tick) {
         if self.ticks.len() == TICKS {
             self.ticks.pop_front();
@@ -42,27 +42,27 @@ impl Host {
         self.ticks.back().is_some_and(|tick| tick.pools.get(one) != tick.pools.get(other))
     }
 
-    /// Each reading, with the one before it.
+    /// Each reading with the one before.
     fn pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
         self.ticks.iter().zip(self.ticks.iter().skip(1))
     }
 
-    /// The part of a span in which the process, or its host, stood still.
+    /// For how long, between `from` and `until`, the process or its host stood still.
     pub(super) fn paused(&self, from: Nanos, until: Nanos) -> Nanos {
         let paused = |(before, tick): (&Tick, &Tick)| {
             let due = before.at.plus(tick.every).plus(PAUSE_MIN);
-            // The control thread too stood still from some time on before the reading was due.
+            // The control thread stood still too, from some time before the reading was due.
             if tick.at > due { tick.at.min(until).minus(before.at.max(from)) } else { Nanos::ZERO }
         };
         self.pairs().map(paused).fold(Nanos::ZERO, Nanos::plus)
     }
 
-    /// About how long the thread of `worker` waited for a CPU in a span.
+    /// About how long the thread of `worker` waited for a CPU between `from` and `until`.
     pub(super) fn off_cpu(&self, worker: usize, from: Nanos, until: Nanos) -> Nanos {
         self.grown(|tick| tick.off_cpu.get(worker), from, until)
     }
 
-    /// About how much `time` grew in a span.
+    /// About how much `time` grew between `from` and `until`, interpolated linearly.
     pub(super) fn grown(&self, time: impl Fn(&Tick) -> Option<&Nanos>, from: Nanos, until: Nanos) -> Nanos {
         let mut sum = 0.0;
         for (before, tick) in self.pairs() {
@@ -75,5 +75,5 @@ impl Host {
     }
 }
 
-/// The control thread is itself a little late on a busy host. A shorter pause may be missed.
+/// Shortest pause that is noticed. On a busy host the control thread itself is a little late.
 const PAUSE_MIN: Nanos = Nanos::from_millis(50);

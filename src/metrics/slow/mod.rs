@@ -1,4 +1,4 @@
-//! `GET /slow`: the requests that wait, those that waited longest, and who blocked whom. Schema
+//! `GET /slow`: the requests that wait, the slowest ones, and who blocked whom. Schema
 //! `forebay-slow/1`.
 
 mod blame;
@@ -19,42 +19,43 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::iter;
 
-/// The time that a reading covers.
+/// The time that a report covers.
 const WINDOW: Nanos = Nanos::from_secs(60);
-/// The slowest requests that an answer shows.
+/// The most slow requests in a report.
 const SHOWN: usize = 32;
-/// The slowest requests that one look explains and keeps. It walks through thousands of slices for
-/// each.
+/// The most slow requests that one call explains and keeps. Each explanation examines thousands of
+/// slices.
 const EXPLAINED: usize = 8;
 
-/// The slices that are read of each worker to explain a delay: half a second of most loads.
+/// The most slices of a worker that are read to explain a delay: half a second of most loads.
 const READ: u64 = 4_096;
 
-/// A request that has not ended, and whether it is set aside.
+/// An unfinished request, and what it waits for other than a worker.
 pub(crate) type Unended = (About, Option<Wait>);
 
-/// Who blocked whom: classes of the one that waited and of the one that ran, and the cause.
+/// Who blocked whom: the class of the request that waited, the class of the one that ran, the
+/// cause.
 pub type Pair = (u8, Option<u8>, Cause);
 
-/// A delayed request that has ended, and what it waited for.
+/// A delayed request that has ended, with the explanation of its delay.
 type Named = (Delayed, Option<Culprit>);
 
-/// What is known of delayed requests, for the control thread.
+/// The control thread's knowledge of delayed requests.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     host: Host,
     /// The slowest requests of the last minute.
     named: Vec<Named>,
-    /// For how long requests were delayed since the start, as far as it was explained.
+    /// Sum of explained delays since the start, by [`Pair`].
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
-    /// Whether a request was delayed for as long as the limit.
+    /// Whether requests are delayed for as long as the limit of `--log-delays`.
     broken: Onset,
 }
 
 impl Slow {
-    /// Reads what the workers have recorded since the last look. To be called a few times a second:
-    /// the slices that tell what a request waited for do not stay for long. With a `limit` above 0
-    /// the log says when requests begin to be delayed for that long.
+    /// Reads and explains what workers recorded since the last call. Call it a few times a second,
+    /// because the slices that explain a delay are soon overwritten. With a `limit` above 0, the
+    /// log says when requests begin to be delayed for that long.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
@@ -75,15 +76,15 @@ impl Slow {
         self.named.retain(|(late, _)| now.minus(late.ended_at) < WINDOW);
     }
 
-    /// The slowest requests of the last minute, the one that was delayed most first.
+    /// The slowest requests of the last minute, the longest delay first.
     fn slowest(&self) -> impl Iterator<Item = &Named> {
         let mut slowest: Vec<&Named> = self.named.iter().collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         slowest.into_iter()
     }
 
-    /// One line when requests begin to be delayed for `limit`, and one when they no longer are.
-    /// `worst` was delayed most.
+    /// Logs when requests begin to be delayed for `limit`, and when no longer. `worst` has the
+    /// longest delay.
     fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
@@ -100,9 +101,9 @@ impl Slow {
         }
     }
 
-    /// What `GET /slow` says as of `now`, soon after a look; `waiting` are the oldest requests that
-    /// have not ended. `sockets` are the bytes that wait in the sockets of each worker. Classes
-    /// have these `names`.
+    /// The body of `GET /slow` as of `now`, soon after [`Slow::look`]. `waiting` has the oldest
+    /// unfinished requests. `sockets` has the bytes that wait in the sockets of each worker.
+    /// `names` are the classes' names.
     pub(crate) fn report(
         &self,
         metrics: &WorkerMetrics,
@@ -132,7 +133,7 @@ impl Slow {
     }
 }
 
-/// The slices of the workers as of one time; a worker's are read when they are asked for.
+/// The slices of all workers as of `now`. A worker's slices are read when first needed.
 struct Tracks<'m> {
     tracks: Vec<&'m Track>,
     now: Nanos,
@@ -150,7 +151,7 @@ impl<'m> Tracks<'m> {
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
             let mut slices = self.tracks[worker].slices(READ, self.now);
-            // It may have ended since it was read.
+            // The running slice may have ended and be in the ring by now.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));
             slices
@@ -161,7 +162,7 @@ impl<'m> Tracks<'m> {
         blame(late, |worker| self.slices(worker), host, self.tracks.len())
     }
 
-    /// A request that has not ended: where it is, and what it waits for.
+    /// Describes an unfinished request: where it is, and what it waits for.
     fn waits(&self, (about, wait): Unended, host: &Host) -> Value {
         let workers = 0..self.tracks.len();
         let running =
@@ -190,10 +191,10 @@ impl<'m> Tracks<'m> {
         json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
     }
 
-    /// What holds up the datagrams in the sockets of a worker.
+    /// Describes what holds up the datagrams in the sockets of a worker.
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
-        // The time of their arrival is unknown. The worker could not receive them since it began
-        // what it runs.
+        // Their arrival is unknown. The worker could not receive them since it began its current
+        // slice.
         let since = self.running[worker].map_or(self.now.minus(LONG_WAIT), |slice| slice.began);
         let about = About { id: number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
@@ -201,10 +202,10 @@ impl<'m> Tracks<'m> {
         json!({ "worker": worker, "waiting_bytes": waiting_bytes, "culprit": culprit })
     }
 
-    /// What a worker did in the last second.
+    /// Describes what a worker did in the last second.
     fn strip(&self, worker: usize) -> Value {
         let slices = self.slices(worker);
-        // As far as the ring still holds it.
+        // As far back as the ring reaches.
         let held = slices.first().map_or(self.now, |first| first.began);
         let from = self.now.minus(Nanos::from_secs(1)).max(held);
         let slices = slices[slices.partition_point(|slice| slice.end() <= from)..].iter();
@@ -220,7 +221,7 @@ impl<'m> Tracks<'m> {
     }
 }
 
-/// A delayed request that has ended.
+/// Describes a delayed request that has ended.
 fn ended((late, culprit): &Named, now: Nanos) -> Value {
     let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
     let kernel = received_at.minus(about.came_at);
@@ -245,7 +246,7 @@ fn blocked((late, culprit): &Named) -> Option<(Pair, Nanos)> {
     Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause), late.delay()))
 }
 
-/// Who blocked whom, how many requests and for how long.
+/// Describes one pair: who blocked whom, how often and for how long.
 fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) -> Value {
     let blocked_us = time.as_micros_f64();
     json!({ "class": class, "by_class": by_class, "cause": cause.name(), "requests": requests, "blocked_us": blocked_us })

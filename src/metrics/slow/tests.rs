@@ -1,5 +1,5 @@
-//! Does `/slow` tell of the last minute, and of what a request waits for? Method: what a worker
-//! records, in made-up time.
+//! Does `/slow` report the last minute, and what a request waits for? Method: a recorder in
+//! simulated time.
 
 use super::*;
 use crate::fate::CLASS_NAMES;
@@ -8,7 +8,8 @@ use crate::metrics::worker_metrics::Recorder;
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 const WAITED: Nanos = Nanos::from_millis(5);
 
-/// A request of class 0 ends at `at` that has waited for [`WAITED`], while one of class 1 ran.
+/// Records a request of class 0 that ends at `at` after waiting for [`WAITED`] while one of class 1
+/// ran.
 fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
     let came_at = at.minus(WAITED);
     recorder.flight.begin(About { id: number(0, 900), class: 1, came_at }, came_at);
@@ -19,15 +20,15 @@ fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
 }
 
 fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
-    // No reading is late.
+    // The reading is never late.
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
     slow.look(metrics, tick, Nanos::ZERO);
     slow.report(metrics, &[], &[], &CLASS_NAMES, at)
 }
 
-// Is a request gone after a minute? Are the times of those with one culprit added up, of the minute
-// and since the start?
+// Does a request disappear after a minute? Are delays with one culprit summed, for the minute and
+// since the start?
 #[test]
 fn the_last_minute_is_told_and_times_add_up() {
     let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
@@ -54,7 +55,7 @@ fn the_last_minute_is_told_and_times_add_up() {
     assert_eq!(slow.blocked.into_values().collect::<Vec<_>>(), [WAITED.times(3)]);
 }
 
-// Is a permit told apart from a flow while a request waits?
+// Is a wait for a permit told apart from a wait for a flow?
 #[test]
 fn what_is_waited_for_is_told_meanwhile() {
     let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());

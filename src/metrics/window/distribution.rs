@@ -1,25 +1,25 @@
-//! How the control thread reads what workers have recorded: the occupied bins of all distributions,
-//! and one distribution as its readers see it, short-lived.
+//! The control thread's reading of the histograms: [`Bins`] has the occupied bins of all series,
+//! and [`Distribution`] is a short-lived view of one.
 
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
 use crate::metrics::block::Block;
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported
-/// too low.
+/// A distribution as counts by bin. Each bin counts as its highest value, so no percentile is
+/// reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     /// The highest value of each bin and the number of values in it, ascending.
     bins: Vec<(u64, u64)>,
-    /// The number of values.
+    /// Number of values.
     pub(crate) count: u64,
     /// The exact sum of the values, saturating.
     pub(crate) sum: u64,
 }
 
 impl Distribution {
-    /// The values of all `series` in all `parts`.
+    /// The distribution of all `series` in all `parts` together.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a Bins>, series: &[Series]) -> Distribution {
         let (mut bins, mut sum) = (Vec::new(), 0_u64);
         for part in parts {
@@ -32,7 +32,7 @@ impl Distribution {
         Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
     }
 
-    /// Values and their counts, ascending; a value is at most 0.1 % too high.
+    /// Values and their counts, ascending. A value is at most 0.1 % too high.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         self.bins.iter().copied()
     }
@@ -51,10 +51,9 @@ impl Distribution {
         })
     }
 
-    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before
-    /// it, then the number above the last bound. There is one entry more than `bounds`, and their
-    /// sum is the count. A bin belongs to the first bound that none of its values exceeds, and to
-    /// no other.
+    /// Number of values in each bucket: above the previous bound and up to this one of `bounds`,
+    /// which ascend. The last entry counts the values above all bounds. A bin belongs to one bucket
+    /// only, the first that none of its values exceeds; so the entries add up to the count.
     #[cfg(any(test, feature = "admin"))]
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
@@ -65,22 +64,21 @@ impl Distribution {
     }
 }
 
-/// Values between two merges: sorting costs each little then.
+/// Values recorded between two merges, which makes sorting cheap per value.
 const PENDING: usize = 1_024;
 
-/// The occupied bins of all series. A second of traffic fills some thousand of the 27,000 bins of a
-/// series.
+/// The occupied bins of all series. A second of traffic fills a few thousand of the 27,000 bins of
+/// a series.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bins {
-    /// Each occupied bin and the number of values in it, ascending.
+    /// Key and count of each occupied bin, ascending.
     pub(super) counts: Vec<(u64, u64)>,
-    /// Exact sums of the values, modulo 2^64.
+    /// The exact sum of each series' values, modulo 2^64.
     pub(super) sums: [[u64; COLUMNS]; ROWS],
 }
 
 impl Bins {
-    /// Adds all values of `other`. Where the memory does not suffice, it grows to half as much
-    /// again as is needed.
+    /// Adds all values of `other`. If memory is short, it grows to half as much again as needed.
     pub(super) fn add(&mut self, other: &Bins) {
         let mut all = [&self.counts[..], &other.counts].concat();
         merge(&mut all);
@@ -94,7 +92,7 @@ impl Bins {
         }
     }
 
-    /// Adds a value to `series`, to 0.1 %. Bins are in no order until they are added to others.
+    /// Adds one value to `series`, accurate to 0.1 %. The bins are unsorted until the next merge.
     pub(super) fn record(&mut self, series: Series, value: u64) {
         if self.counts.len() == self.counts.capacity() {
             merge(&mut self.counts);
@@ -105,13 +103,13 @@ impl Bins {
         *sum = sum.wrapping_add(value);
     }
 
-    /// Removes all values and keeps the memory.
+    /// Removes all values but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.counts.clear();
         self.sums = Default::default();
     }
 
-    /// True if `series` has a value.
+    /// Whether `series` has a value.
     pub(crate) fn has(&self, series: Series) -> bool {
         !self.of(series).is_empty()
     }
@@ -121,8 +119,7 @@ impl Bins {
         self.sums.as_flattened()[series.0]
     }
 
-    /// The highest value of each occupied bin of `series` and the number of values in it,
-    /// ascending.
+    /// The highest value of each occupied bin of `series`, and its count, ascending.
     pub(super) fn values(&self, series: Series) -> impl Iterator<Item = (u64, u64)> {
         self.of(series).iter().map(|(key, count)| (key & ((1 << VALUE_BITS) - 1), *count))
     }
@@ -133,9 +130,9 @@ impl Bins {
     }
 }
 
-/// Sorts bins, and adds up the counts of each key.
+/// Sorts bins by key and adds up the counts of equal keys.
 pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
-    // A few ascending runs, which a stable sort merges.
+    // The bins are a few ascending runs, which a stable sort merges fast.
     bins.sort_by_key(|bin| bin.0);
     bins.dedup_by(|next, bin| {
         let same = next.0 == bin.0;
@@ -146,8 +143,8 @@ pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
     });
 }
 
-/// What the `workers` have recorded beyond `known`, which is all that was gathered before. An entry
-/// under way may be in it in part; the rest comes next time.
+/// What the `workers` have recorded beyond `known`, all that was gathered before. It may have part
+/// of an entry in progress; the rest comes next time.
 pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
     let mut news = Bins::default();
     for (number, news_sum) in news.sums.as_flattened_mut().iter_mut().enumerate() {
@@ -163,7 +160,7 @@ pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
         *news_sum = news_sum.wrapping_sub(known.sum(series));
         for (highest, count) in known.values(series) {
             let sum = &mut counts[series.bin(highest)];
-            // Both are modulo 2^32.
+            // Both counts are modulo 2^32.
             *sum = sum.wrapping_sub(count as u32);
         }
         let more = counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -174,7 +171,7 @@ pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
 
 #[cfg(test)]
 impl Histograms {
-    /// What was recorded since the start.
+    /// All that was recorded since the start.
     pub(crate) fn bins(&self) -> Bins {
         news(&[self], &Bins::default())
     }
@@ -226,7 +223,7 @@ mod tests {
             }
         }
 
-        /// Is every value in exactly one bucket, and never in one whose bound it exceeds?
+        /// Is every value in exactly one bucket, whose bound it does not exceed?
         #[test]
         fn every_value_is_in_exactly_one_bucket(
             values in prop::collection::vec(0_u64..10_000_000, 0..300),

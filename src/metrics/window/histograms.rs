@@ -1,5 +1,5 @@
-//! What each worker records of its requests. Counts only grow, so no thread hands anything over or
-//! waits for another: the reader adds up the workers and subtracts what it saw before.
+//! The histograms of each worker. Counts only grow, so no thread waits for another: the reader sums
+//! the workers and subtracts what it read before.
 
 use crate::fate::{CLASSES, labels};
 use crate::metrics::counters::{Late, Tally};
@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 labels! {
-    /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands,
-    /// or all of it.
+    /// A part of the time from the kernel's receive stamp until the kernel has the reply, or all of
+    /// it.
     Stage {
-        /// The whole time in the server.
+        /// All of that time.
         Total = "total",
         /// Waiting in the socket.
         Kernel = "kernel",
@@ -20,7 +20,8 @@ labels! {
         Queue = "queue",
         /// Running in the handler.
         Service = "service",
-        /// From the finish until the kernel has the reply: batching and the system call.
+        /// From the end of the handler until the kernel has the reply: batching and the system
+        /// call.
         Send = "send",
     }
 }
@@ -28,18 +29,18 @@ labels! {
 /// Where the time of one answered request went. The total is the sum of the four stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The class of the request; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the
-    /// last class.
+    /// The request's class; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the last
+    /// one.
     pub class: u8,
-    /// Time from the kernel's receive stamp to the batch that received the request.
+    /// Time from the kernel's receive stamp until the server received the request.
     pub kernel: Nanos,
-    /// Time from the receiving batch to the finish, less the service time.
+    /// Time from then until the end of the handler, without the service time.
     pub queue: Nanos,
     /// Time in the handler.
     pub service: Nanos,
-    /// Time from the finish until the kernel has the reply.
+    /// Time from the end of the handler until the kernel has the reply.
     pub send: Nanos,
-    /// Why the reply comes too late, if it does.
+    /// Why the reply is too late; `None` if it is in time.
     pub late: Option<Late>,
 }
 
@@ -49,34 +50,34 @@ impl Sample {
         self.kernel.plus(self.queue).plus(self.service).plus(self.send)
     }
 
-    /// Slowdown (total time over service time) in thousandths; a service time too short for the
-    /// clock counts as one nanosecond.
+    /// The slowdown (total time over service time) in thousandths. A service time of 0 counts as 1
+    /// ns.
     const fn slowdown_thousandths(&self) -> u64 {
         let service = self.service.get();
         self.total().times(SLOWDOWN_ONE).get() / if service > 0 { service } else { 1 }
     }
 }
 
-/// A slowdown of 1 as stored in histograms: thousandths keep three digits at the low end.
+/// A slowdown of 1 as stored in histograms, in thousandths.
 pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 
-/// One of the distributions that are measured.
+/// One of the measured distributions: a number made of class and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Series(pub(super) usize);
 
-/// A row for each class, and one for the emulated cores.
+/// Rows of the histograms: one per class, and one for emulated cores.
 pub(super) const ROWS: usize = CLASSES + 1;
-/// The columns after those of the stages.
+/// Columns after those of the stages.
 pub(super) const SLOWDOWN: usize = Stage::ALL.len();
 pub(super) const UNANSWERED: usize = SLOWDOWN + 1;
 pub(super) const COLUMNS: usize = UNANSWERED + 1;
-/// The bins of a series.
+/// Number of bins of a series.
 pub(super) const BINS: usize = 27 << 10;
-/// Shorter times are not told apart.
+/// Width of the narrowest bin, in nanoseconds.
 pub(crate) const SHORTEST: u64 = 16;
 
 impl Series {
-    /// Overshoot of emulated cores' sleeps, in nanoseconds.
+    /// How much longer emulated cores slept than asked, in nanoseconds.
     pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
 
     /// Times of requests of `class` in `stage`, in nanoseconds.
@@ -109,20 +110,21 @@ impl Series {
         (((bin - (shift << 10) + 1) as u64) << shift << unit_bits(self.0 % COLUMNS)) - 1
     }
 
-    /// The key of the bin of this series whose highest value is `highest`.
+    /// The key of the bin whose highest value is `highest`: it sorts bins by series, then by value.
     pub(super) const fn key(self, highest: u64) -> u64 {
         (self.0 as u64) << VALUE_BITS | highest
     }
 }
 
-/// The number of the bin of `value` in `column`. Bins are a thousandth of a slowdown or 16 ns wide,
-/// and 1,024 to each doubling above 2,048 of these. So a value is at most 0.1 % below the highest
-/// of its bin. A clock read takes 20 ns. Times from 18 minutes on share the last bin.
+/// The number of the bin of `value` in `column`. The narrowest bins are a thousandth of a slowdown
+/// or 16 ns wide, less than a clock read takes (20 ns). From 2,048 of these widths on, each
+/// doubling has 1,024 bins. So a value is at most 0.1 % below the highest of its bin. Times from 18
+/// minutes on share the last bin.
 #[inline]
 const fn bin(column: usize, value: u64) -> usize {
     let (value, most) = (value >> unit_bits(column), (1 << 36) - 1);
     let value = if value < most { value } else { most };
-    // Below 2,048 there is nothing to shift away.
+    // Values below 2,048 are not shifted.
     let shift = (value | 0x7FF).ilog2() - 10;
     ((shift as usize) << 10) + (value >> shift) as usize
 }
@@ -131,28 +133,27 @@ const fn unit_bits(column: usize) -> u32 {
     if column == SLOWDOWN { 0 } else { SHORTEST.ilog2() }
 }
 
-/// Bits of a key for the highest value of a bin: 78 hours in nanoseconds. The bits above hold the
-/// number of the series.
+/// Bits of a key for the highest value of a bin: enough for 78 hours in nanoseconds. The higher
+/// bits are the number of the series.
 pub(super) const VALUE_BITS: u32 = 48;
 
-/// What one worker has recorded since the start, by bin. The worker alone writes it, and the
-/// control thread reads it at any time.
+/// The histograms of one worker since the start. The worker alone writes them; the control thread
+/// may read them at any time.
 ///
-/// The bins of a class exist from its first sample on. After the first sample of every class the
-/// size is constant.
+/// A class's bins are allocated at its first sample; after that the size is constant.
 #[derive(Debug, Default)]
 pub(crate) struct Histograms {
     pub(super) columns: [[Column; COLUMNS]; ROWS],
-    /// Entries: shows the reader whether there is anything new.
+    /// Number of entries, by which the reader sees whether there is anything new.
     entries: Tally,
 }
 
-/// What is recorded of one [`Series`].
+/// The histogram of one [`Series`].
 #[derive(Debug, Default)]
 pub(super) struct Column {
-    /// Values by bin, modulo 2^32: the reader takes differences over about a second.
-    // Ordering: relaxed. Those of the entries that a reader has counted are ordered by `entries`;
-    // it may see more of an entry under way.
+    /// Counts by bin, modulo 2^32: the reader only uses differences over about a second.
+    // Ordering: relaxed. `entries` orders the values of all entries that a reader has counted; it
+    // may see part of an entry in progress.
     pub(super) counts: OnceLock<Box<[AtomicU32; BINS]>>,
     /// The exact sum of the values.
     pub(super) sum: Tally,
@@ -164,7 +165,7 @@ impl Histograms {
         self.entries.read()
     }
 
-    /// Records an answered request. For the worker alone, as all that records.
+    /// Records an answered request. Only the worker may call this and the other record methods.
     #[inline]
     pub(crate) fn record(&self, sample: &Sample) {
         let Sample { class, kernel, queue, service, send, .. } = *sample;
@@ -182,7 +183,7 @@ impl Histograms {
         self.entries.add(1);
     }
 
-    /// Records by how much an emulated core overslept.
+    /// Records how much longer than asked an emulated core slept.
     pub(crate) fn record_overshoot(&self, late: Nanos) {
         self.columns.as_flattened()[Series::OVERSHOOT.0].add(0, late.get());
         self.entries.add(1);
@@ -190,8 +191,8 @@ impl Histograms {
 }
 
 impl Column {
-    /// Adds a value; this is the column of that number.
-    // With a number that is known when it is compiled, the bin takes half the instructions.
+    /// Adds a value; `number` is the number of this column.
+    // If `number` is known at compile time, the bin takes half the instructions.
     #[inline(always)]
     fn add(&self, number: usize, value: u64) {
         let count = &self.counts.get_or_init(empty)[bin(number, value)];
@@ -200,7 +201,7 @@ impl Column {
     }
 }
 
-/// The number of a class, or of the last one for what is none.
+/// The number of a class; numbers out of range count as the last class.
 fn known(class: u8) -> usize {
     usize::from(class).min(CLASSES - 1)
 }
@@ -209,12 +210,12 @@ fn known(class: u8) -> usize {
 fn empty() -> Box<[AtomicU32; BINS]> {
     let counts: Vec<_> = (0..BINS).map(|_| AtomicU32::new(0)).collect();
     let counts: Box<[AtomicU32; BINS]> = counts.try_into().expect("so many were made");
-    // Each page is written to, so that no later request waits for the kernel to supply one.
+    // Writes to each page, so that no later request waits for the kernel to provide memory.
     counts.iter().for_each(|count| count.store(0, Relaxed));
     counts
 }
 
-/// Bytes of one class of one worker, if all that is recorded of it occurs.
+/// Memory of one class of one worker, in bytes, once all of its series are in use.
 pub(crate) const CLASS_BYTES: usize = COLUMNS * BINS * size_of::<AtomicU32>();
 
 #[cfg(test)]
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use crate::metrics::window::{Bins, Distribution, Series, news};
 
-    /// Does recording keep every sample, in its class and stage, even out of range?
+    /// Is every sample kept, in its class and stage, even out of range?
     #[test]
     fn every_sample_is_kept() {
         let histograms = Histograms::default();
@@ -237,7 +238,7 @@ mod tests {
         assert!(last.block(1.0).max >= Some(1e12));
     }
 
-    /// Does an unanswered request count in its class, its time to 0.1 %, and in the exact sum?
+    /// Does an unanswered request count in its class, accurate to 0.1 %, with an exact sum?
     #[test]
     fn what_was_spent_is_counted_by_class() {
         for ns in [1, 700, 1_000_000, 900_000_000] {
@@ -257,7 +258,7 @@ mod tests {
         assert!(bins.has(Series::slowdown(0)) && !bins.has(Series::unanswered(0)));
     }
 
-    /// Is what a reading has seen not in the next one, and is what several workers record added up?
+    /// Is what one reading has seen absent from the next? Are several workers added up?
     #[test]
     fn news_are_told_once() {
         let sample =

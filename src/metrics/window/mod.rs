@@ -1,9 +1,9 @@
-//! What was measured over some time: since the start, in the last seconds, since the mix of
-//! requests has shifted.
+//! Measurements over some time: since the start, in the last seconds, or since the mix of requests
+//! shifted.
 //!
-//! Workers fill [`Histograms`]. What is new in them are [`Bins`], which a [`Window`] keeps for each
-//! of its intervals, with the counters as the interval began. Its views: a [`Distribution`] of any
-//! classes and stages, a [`Block`](super::block::Block) of that, and [`Recent`] for policies.
+//! Workers fill [`Histograms`]. A [`Window`] keeps what is new in them as [`Bins`], for each of its
+//! intervals, with the counters at the interval's start. Views of a window are a [`Distribution`]
+//! of any classes and stages, its [`Block`](super::block::Block), and [`Recent`] for policies.
 
 mod distribution;
 mod histograms;
@@ -24,31 +24,30 @@ use crate::metrics::counters::Counts;
 use crate::time::Nanos;
 use std::ops::RangeBounds;
 
-/// What was measured in the last `slots` intervals, each `width` long. The current interval is
-/// incomplete, so that the window covers between `slots - 1` and `slots` widths.
+/// A sliding window: measurements of the last `slots` intervals, each `width` long. The current
+/// interval is incomplete, so the window covers `slots - 1` to `slots` widths.
 ///
-/// At the start each slot has room for as many bins as a server of a few workers ever needs. When
-/// one slot needs more, all slots grow with it. Constant traffic soon fills one slot, and the
-/// window then has its final size. There are never more bins than samples in an interval times
-/// stages, and never more than 27,000 of a series.
+/// Each slot starts with room for the bins of a server with few workers. When one slot needs more,
+/// all slots grow, so under constant traffic the window soon has its final size. A slot never has
+/// more bins than samples times stages, nor more than 27,000 per series.
 #[derive(Debug)]
 pub(crate) struct Window {
     width: Nanos,
     slots: Box<[Slot]>,
-    /// The number of the interval in which the present mix of requests began.
+    /// Number of the interval in which the current mix of requests began.
     mix: u64,
 }
 
-/// Bins that a slot has room for at the start. With two saturated workers and requests of two
-/// classes, a second fills some 24,000.
+/// Bins that a slot has room for at the start. Two saturated workers with two classes fill some
+/// 24,000 in a second.
 const ROOM: usize = 32 * 1_024;
 
-/// One interval.
+/// The measurements of one interval.
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// The number of the interval, counted from the origin of the clock.
+    /// Number of the interval, counted from the clock's origin.
     number: u64,
-    /// The counters as what is in `bins` began to gather; `None` in a slot that was never used.
+    /// The counters when `bins` began to fill; `None` in an unused slot.
     begins: Option<Counts>,
     bins: Bins,
 }
@@ -61,8 +60,7 @@ impl Window {
         window
     }
 
-    /// Adds what has been gathered up to `now`, since `before`, to the interval that contains
-    /// `now`.
+    /// Adds what was gathered between `before` and `now` to the interval that contains `now`.
     pub(super) fn add(&mut self, before: &Counts, now: Nanos, gathered: &Bins) {
         let number = self.number(now);
         let slot = &mut self.slots[(number % self.slots.len() as u64) as usize];
@@ -78,30 +76,30 @@ impl Window {
         }
     }
 
-    /// What is kept of the last intervals, up to and including the one that contains `now`.
+    /// The bins of the intervals that the window covers at `now`.
     pub(super) fn last(&self, now: Nanos) -> impl Iterator<Item = &Bins> {
         self.of(self.oldest(now)..)
     }
 
-    /// What is kept of a window of one interval without an end.
+    /// The bins of a window with a single endless interval.
     pub(super) fn whole(&self) -> &Bins {
         &self.slots[0].bins
     }
 
-    /// What is kept of the intervals with these numbers.
+    /// The bins of the intervals with these numbers.
     pub(super) fn of(&self, numbers: impl RangeBounds<u64>) -> impl Iterator<Item = &Bins> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some());
         slots.filter(move |slot| numbers.contains(&slot.number)).map(|slot| &slot.bins)
     }
 
-    /// The counters as the first of the intervals from this number on began; `None` if nothing is
-    /// kept of them.
+    /// The counters at the start of the first kept interval from `number` on; `None` if there is
+    /// none.
     fn begin(&self, number: u64) -> Option<&Counts> {
         let slots = self.slots.iter().filter(|slot| slot.begins.is_some() && slot.number >= number);
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
     }
 
-    /// The share of the time of so many workers in which they found something to do. `now` is the
+    /// The share of the time of `workers` workers in which they had something to do. `now` is the
     /// last reading. `None` before any time has passed.
     pub(super) fn utilisation(&self, now: &Counts, workers: usize) -> Option<f64> {
         let begin = self.begin(self.oldest(now.at))?;
@@ -109,18 +107,18 @@ impl Window {
         (all > 0.0).then(|| (1.0 - now.idle.minus(begin.idle).as_secs_f64() / all).max(0.0))
     }
 
-    /// The number of the interval that contains `now`.
+    /// Number of the interval that contains `now`.
     pub(super) fn number(&self, now: Nanos) -> u64 {
         now.get() / self.width.get()
     }
 
-    /// The number of the oldest interval that is kept at `now`.
+    /// Number of the oldest interval that the window covers at `now`.
     fn oldest(&self, now: Nanos) -> u64 {
         (self.number(now) + 1).saturating_sub(self.slots.len() as u64)
     }
 
-    /// Grows all slots to the same room. The room is written to, because memory that is only
-    /// reserved becomes resident when it is used.
+    /// Grows all slots to `room` bins. Writes to the memory, so that it becomes resident now and
+    /// not during use.
     #[cold]
     fn grow(&mut self, room: usize) {
         for counts in self.slots.iter_mut().map(|slot| &mut slot.bins.counts) {
@@ -142,8 +140,8 @@ mod tests {
 
     const SERVICE: Series = Series::stage(0, Stage::Service);
 
-    /// Does a window contain everything younger than its length, and nothing older, also after a
-    /// long pause?
+    /// Does a window contain all that is younger than its length and nothing older, also after a
+    /// pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
         let histograms = Histograms::default();
@@ -168,7 +166,7 @@ mod tests {
         assert_eq!(count(&all, 1_000_001), 4, "all time has no end");
     }
 
-    /// Does a window return everything that was added: every class and stage, counts and sums?
+    /// Does a window return all that was added: every class and stage, counts and sums?
     #[test]
     fn a_window_keeps_everything() {
         let mut window = Window::new(6, Nanos::from_secs(10));
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!((one.count, both.count), (50 * 875, 50 * 1_000));
     }
 
-    /// Are windows after five seconds of some traffic as large as after a minute of it?
+    /// Is a window after five seconds of traffic as large as after a minute of it?
     #[test]
     fn windows_do_not_grow_with_time() {
         let mut windows = [Window::new(10, Nanos::from_secs(1)), Window::new(6, Nanos::from_secs(10))];
@@ -212,8 +210,8 @@ mod tests {
         }
     }
 
-    /// Draws histograms with the given number of samples of the first and the last class, with
-    /// widely spread times.
+    /// Draws histograms with a given number of samples in the first and the last class, with widely
+    /// spread times.
     fn traffic() -> impl FnMut(u32) -> Bins {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let spread = LogNormal::new(12.0, 1.5).expect("a valid deviation");

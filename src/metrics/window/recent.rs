@@ -7,45 +7,43 @@ use crate::fate::CLASSES;
 use crate::metrics::counters::{Counts, Spent};
 use crate::time::Nanos;
 
-/// Recent measurements, as input for adaptive policies.
+/// Recent measurements, from which adaptive policies decide.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of
-    /// requests. Requests without an answer count as if they had been served to their end
-    /// (`served_to_the_end`). A slice under way that is longer than all of them counts as one more,
-    /// for ten seconds.
+    /// Service times of the last 9 to 10 seconds over all classes, each with its number of
+    /// requests. Unanswered requests count with the time that they would have taken
+    /// (`served_to_the_end`). A running slice longer than all of them counts as one more, for ten
+    /// seconds.
     pub service_times: Vec<(Nanos, u64)>,
-    /// The number of requests of each class, and their total service time, answered or not.
+    /// For each class, the number of requests, answered or not, and their total service time.
     pub by_class: [(u64, Nanos); CLASSES],
-    /// The same of each class by itself.
+    /// `service_times` of each class.
     pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
-    /// The mean number of workers in handlers during that time, also of requests that still run.
+    /// The mean number of workers in handlers, also of requests that still run.
     pub busy_workers: f64,
-    /// The mean number of workers that were in handlers which passed no checkpoint.
+    /// The mean number of workers in handlers that passed no checkpoint.
     pub uninterruptible_workers: f64,
-    /// The mean number of workers that were neither in a handler nor idle: that received, chose,
-    /// passed on, answered.
+    /// The mean number of workers neither in a handler nor idle: receiving, searching, passing on,
+    /// replying.
     pub between_workers: f64,
-    /// The mean number of workers that found nothing to do.
+    /// The mean number of idle workers.
     pub idle_workers: f64,
-    /// The mean number of workers in handlers of requests that have not ended, beyond those of a
-    /// time before.
+    /// The mean number of workers in handlers of requests that have not ended.
     pub unended_workers: f64,
-    /// The mean number of emulated cores that were busy with what they were charged beside
-    /// handlers.
+    /// The mean number of emulated cores that were busy with steps outside handlers.
     pub charged_workers: f64,
     /// Datagrams received per second.
     pub rate: f64,
-    /// The same since the mix of requests has shifted (`shift`), where that is less than ten
-    /// seconds ago.
+    /// The measurements since the mix of requests shifted; `None` if that was ten seconds ago or
+    /// longer.
     pub since_shift: Option<Box<Recent>>,
-    /// Whether that was in the last second.
+    /// Whether the mix shifted in the last second.
     pub has_shifted: bool,
 }
 
 impl Recent {
-    /// The work in `window`, by `workers` workers, up to `now`, which was the last reading.
-    /// `running` says for how long each slice under way has lasted. To be called once an interval.
+    /// The work of `workers` workers in `window`, up to the last reading `now`. `running` has the
+    /// length of each running slice. Call it once per interval.
     pub(crate) fn of(window: &mut Window, now: &Counts, running: &[Nanos], workers: usize) -> Recent {
         let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
         let has_shifted = has_shifted(window, window.mix.max(oldest), newest);
@@ -61,8 +59,8 @@ impl Recent {
     }
 }
 
-/// Whether the requests of the interval under way, answered or not, are others than those before
-/// it, from number `first` on.
+/// Whether the requests of the current interval differ from those before it, from number `first`
+/// on. Unanswered requests count too.
 fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
     let times = |bins: Vec<&Bins>| -> Vec<(Nanos, u64)> {
         let of_class = |class| requests(&bins, class).0.into_iter().map(|(took, _, count)| (took, count));
@@ -72,7 +70,7 @@ fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
 }
 
 impl Counts {
-    /// The work from this reading to `now`, of which the answered requests are in `bins`.
+    /// The work from this reading to `now`. `bins` has the requests that ended in between.
     fn work_until(&self, now: &Counts, bins: &[&Bins], running: &[Nanos], workers: usize) -> Recent {
         let span = now.at.minus(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let mean = |of: fn(&Counts) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
@@ -94,8 +92,7 @@ impl Counts {
             recent.times_of_class[class] = served_to_the_end(requests);
         }
         recent.service_times = served_to_the_end(all);
-        // For as long as it would if it had ended: one stuck worker must not raise bounds without
-        // end.
+        // Counts for as long as a request can: one stuck worker must not raise limits without end.
         let longest = recent.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
         let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
         recent.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
@@ -106,17 +103,17 @@ impl Counts {
     }
 }
 
-/// The least CPU time of a request that began. One that was shed before says nothing of what it
-/// would have taken.
+/// The shortest CPU time of a request that counts as begun. One that was shed before tells nothing
+/// about its service time.
 const BEGUN: u64 = SHORTEST;
 
-/// A longer slice is of no request that the last seconds could have ended.
+/// A longer slice cannot be of a request that ends within the window.
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
 
-/// CPU times, whether requests were broken off after them, and how many were.
+/// Requests by CPU time: the time, whether they were broken off after it, how many.
 type Times = Vec<(Nanos, bool, u64)>;
 
-/// The requests of `class` that were answered or had begun, and the time of all of the class.
+/// The requests of `class` that were answered or had begun, and the total time of the class.
 fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
     let (mut times, mut sum) = (Vec::new(), Nanos::ZERO);
     for (series, least, broken_off) in
@@ -130,20 +127,19 @@ fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
     (times, sum)
 }
 
-// What a request took that was broken off (expired, cancelled, failed) says only that it would have
-// taken longer. Counted as a service time, it makes equal requests look uneven. A policy that then
-// lets the old ones give way breaks off more of them. So their share is passed on to what took
-// longer (B. Efron, "The two sample problem with censored data", 1967), which is the estimate of
-// Kaplan and Meier (1958).
-/// Service times and how many requests would have taken each, ascending. Where nothing took longer
-/// than a request that was broken off, it counts as it is: it is the least that it can take.
+// A request that was broken off (expired, cancelled, failed) only shows that it would have taken
+// longer. Counted as a service time, it would make equal requests look uneven. A policy that then
+// lets old ones give way would break off more. So their number is spread over the requests that
+// took longer: B. Efron, "The two sample problem with censored data", 1967, the estimate of Kaplan
+// and Meier (1958).
+/// Estimates how many requests would have taken each service time, ascending. A broken-off request
+/// that nothing outlasted counts with the time it took, the least it can be.
 fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {
-    // Of equal times the ended ones come first: a request that was broken off would have taken
+    // Of equal times the ended ones come first, because a broken-off request would have taken
     // longer.
     all.sort_unstable();
     let mut longer: u64 = all.iter().map(|(.., count)| count).sum();
-    // What each of the requests to come stands for: itself, and a part of those that were broken
-    // off before.
+    // The weight of each later request: itself, and its part of those broken off before.
     let mut stands_for = 1.0;
     let mut times = Vec::with_capacity(all.len());
     for (took, broken_off, count) in all {
@@ -164,8 +160,8 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use std::cell::RefCell;
 
-    // Is the time of what was not answered part of its class's demand, once for each request, on
-    // whichever worker it ended?
+    // Does unanswered time count as its class's demand, once per request, on whichever worker it
+    // ended?
     #[test]
     fn unanswered_time_is_demand_once() {
         let metrics = WorkerMetrics::new(2);
@@ -176,7 +172,7 @@ mod tests {
         collector.collect();
         let Recent { by_class, times_of_class, service_times, .. } = collector.recent();
         let (count, time) = by_class[1];
-        // A time is known to a quarter of an octave.
+        // The time is accurate to a quarter of an octave.
         let near = |time: Nanos| (0.83..1.2).contains(&(time.as_secs_f64() / 0.36));
         assert!(count == 6 && near(time), "{count} took {time}");
         for times in [&times_of_class[1], &service_times] {
@@ -186,9 +182,9 @@ mod tests {
         assert_eq!((by_class[0], times_of_class[0].len()), ((0, Nanos::ZERO), 0));
     }
 
-    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time?
-    // Is the shift reported once, and are the seconds after it added up? Is that so when only
-    // requests that were broken off have shifted? Is it over after ten seconds?
+    // Are measurements since a shift of the mix separate: service times, demand, rate and busy
+    // time? Is the shift reported once, and do later seconds add up? Also if only broken-off
+    // requests shifted? Is it over after ten seconds?
     #[test]
     fn what_came_since_a_shift_is_told_apart() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
@@ -242,15 +238,15 @@ mod censored_tests {
         super::served_to_the_end(of(ended, false).chain(of(broken_off, true)).collect())
     }
 
-    // Do equal requests stay equal, whenever some of them are broken off?
+    // Do equal requests stay equal, whenever some are broken off?
     #[test]
     fn equal_requests_stay_equal() {
         let times = served_to_the_end(&[(500, 100)], &[(50, 60), (200, 40), (500, 1)]);
-        // The last one was broken off when the others ended: nothing took longer.
+        // The last one is broken off when the others end: nothing took longer.
         assert_eq!(times, micros(&[(500, 199), (500, 2)]));
     }
 
-    // Is what was broken off shared by all that took longer, and by nothing that took less?
+    // Are broken-off requests spread over all that took longer, and over nothing that took less?
     #[test]
     fn what_took_longer_stands_for_what_was_broken_off() {
         let times = served_to_the_end(&[(1, 900), (100, 60), (900, 20)], &[(10, 20)]);

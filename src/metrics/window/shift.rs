@@ -1,16 +1,16 @@
-//! Whether the requests of the last second differ from those before. If they do, measurements of
-//! the older ones say nothing of the new ones.
+//! Detects a shift of the mix: whether the requests of the last second differ from those before.
+//! After a shift, older measurements say nothing about new requests.
 //!
-//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and
-//! Smirnov (1939). The distance is of the number of requests up to each service time, or of their
-//! total time. Few heavy requests can be most of the total time. Older seconds are forgotten once
-//! they differ from the newest, as in adaptive windowing (Bifet and Gavaldà, "Learning from
+//! The test compares two distributions by their greatest distance (Kolmogorov 1933, Smirnov 1939).
+//! It does so once for the number of requests up to each service time, and once for their total
+//! time. A few heavy requests can be most of the total time. Older seconds are forgotten once they
+//! differ from the newest, as in adaptive windowing (Bifet and Gavaldà, "Learning from
 //! time-changing data with adaptive windowing", 2007).
 
 use crate::time::Nanos;
 
-/// Requests that took no time, and half octaves from a nanosecond to 18 minutes. Longer times count
-/// in the last bucket.
+/// Buckets of service times: one for zero, then half octaves from 1 ns to 18 minutes. Longer times
+/// count in the last.
 const BUCKETS: usize = 81;
 const PER_OCTAVE: f64 = 2.0;
 
@@ -22,31 +22,30 @@ fn bucket_of(spent: Nanos) -> usize {
     (1 + ((spent.get() as f64).log2() * PER_OCTAVE) as usize).min(BUCKETS - 1)
 }
 
-/// How many requests took how long, in half octaves.
+/// Number of requests and their time, by bucket.
 struct Profile {
     requests: [f64; BUCKETS],
     time: [f64; BUCKETS],
-    /// The sums of the squared times.
+    /// Sums of the squared times.
     squares: [f64; BUCKETS],
 }
 
-/// Service times within a factor of two are alike: limits between levels that differ by less are
-/// noise, too.
+/// Service times closer than this, a factor of two, count as alike. Limits between levels differ by
+/// as much from noise.
 const ALIKE_BUCKETS: usize = 2;
 
-/// Smaller differences change no choice.
+/// Smaller distances change no decision.
 const DISTANCE_MIN: f64 = 0.1;
 
-/// The squared distance times the size of the samples. Two samples of the same requests differ as
-/// much once in 2e8 comparisons, two of which are made each second. (2 exp(-2 x), the bound of
-/// Smirnov.)
+/// Least squared distance times sample size that counts as a difference. Equal mixes exceed it once
+/// in 2e8 comparisons, by the bound of Smirnov, 2 exp(-2 x). Two comparisons are made each second.
 const EVIDENCE_MIN: f64 = 10.0;
 
-/// A smaller share of requests tells nothing: pauses of the host, of which a bad second has many,
-/// look alike.
+/// Requests above a bucket with less than this share of all are merged into it: pauses of the host
+/// look like a few heavy requests.
 const RARE: f64 = 0.001;
 
-/// Whether `last` and `before` differ beyond chance, and by enough to matter. Each lists service
+/// Whether `last` and `before` differ by more than chance, and enough to matter. Each lists service
 /// times with their number of requests.
 pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let whole = [last, before].map(|times| Profile::new(times, BUCKETS - 1));
@@ -57,16 +56,16 @@ pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let size = count * count_before / (count + count_before);
     let highest = whole.iter().map(Profile::highest).fold(0, usize::max);
     let [last, before] = [last, before].map(|times| Profile::new(times, highest));
-    // A share of all time is as uncertain as one of so many fewer requests, where few take most of
-    // it (Kish, "Survey Sampling", 1965). Of both together: a second without any heavy request does
-    // not know that there are some.
+    // Where few requests take most of the time, a share of it is as uncertain as for a smaller
+    // sample (Kish, "Survey Sampling", 1965). Computed from both samples, because a second without
+    // any heavy request does not show that there are some.
     let time = sum(&last.time) + sum(&before.time);
     let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
     are_far(&last.requests, &before.requests, size) || are_far(&last.time, &before.time, size * worth)
 }
 
 impl Profile {
-    /// The profile of these requests. Requests above bucket `highest` count in it.
+    /// The profile of these requests. Those above bucket `highest` count in that bucket.
     fn new(times: &[(Nanos, u64)], highest: usize) -> Profile {
         let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
         let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
@@ -80,7 +79,7 @@ impl Profile {
         profile
     }
 
-    /// The highest bucket for which it and those above hold [`RARE`] of the requests.
+    /// The highest bucket that, together with those above it, holds [`RARE`] of the requests.
     fn highest(&self) -> usize {
         let enough = sum(&self.requests) * RARE;
         let mut above = 0.0;
@@ -92,8 +91,8 @@ impl Profile {
     }
 }
 
-/// Whether two samples are from different distributions. With n and m independent values, `size` is
-/// n m / (n + m).
+/// Whether two samples come from different distributions. With n and m independent values, `size`
+/// is n m / (n + m).
 fn are_far(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
     let (one, other) = (cumulated(one), cumulated(other));
     let ahead = |one: &[f64], other: &[f64]| -> f64 {
@@ -127,7 +126,7 @@ mod tests {
 
     type Draw = Box<dyn FnMut(&mut Xoshiro256PlusPlus) -> f64>;
 
-    /// Mixes by name: a service time in microseconds at each draw.
+    /// Draws service times in microseconds from the mix of this name.
     fn mix(name: &str) -> Draw {
         let two = |share: f64, light: f64, heavy: f64| -> Draw {
             Box::new(move |random| if random.random::<f64>() < share { heavy } else { light })
@@ -160,8 +159,8 @@ mod tests {
         (0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)).collect()
     }
 
-    // Does chance alone make no second differ from the nine before, however few requests it has,
-    // and however heavy their tail?
+    // Does chance alone never make a second differ from the nine before, with few requests or a
+    // heavy tail?
     #[test]
     fn the_same_mix_does_not_differ_from_itself() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -184,8 +183,8 @@ mod tests {
         }
     }
 
-    // Is a shift between mixes seen in the first second of 10,000 requests, also where it is one of
-    // rare requests alone?
+    // Is a shift of the mix seen in the first second of 10,000 requests, also if only rare requests
+    // shifted?
     #[test]
     fn a_shift_is_seen_within_a_second() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -206,8 +205,7 @@ mod tests {
         }
     }
 
-    // Do pauses of the host say nothing, which fall upon few requests, and take half a second from
-    // time to time?
+    // Are pauses of the host ignored, which hit few requests and now and then last half a second?
     #[test]
     fn pauses_are_no_shift() {
         let of = |pauses: u64| [(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)];
@@ -215,7 +213,7 @@ mod tests {
         assert!(differ(&of(250), &of(0)) && differ(&of(0), &of(250)));
     }
 
-    // Do requests that take up to twice as long, and a second without any, say nothing?
+    // Are service times up to twice as long ignored, and a second without requests?
     #[test]
     fn what_is_alike_does_not_differ() {
         let of = |ns: u64, count: u64| [(Nanos::new(ns), count)];

@@ -1,32 +1,33 @@
-//! What a server in virtual time measures, on one thread and by that time: the views are those of
-//! the collector.
+//! Measurements of a server in virtual time, on one thread. They give the same views as a
+//! collector.
 
 use super::{Bins, Recent, Series, Stage, Window};
 use crate::metrics::counters::{Counts, Spent};
 use crate::time::Nanos;
 
-/// The work of one server, and its last ten intervals.
+/// The measurements of one server in virtual time, over its last ten intervals.
 #[derive(Debug)]
 pub struct Work {
     workers: usize,
     counts: Counts,
-    /// What was recorded since the last reading.
+    /// Values recorded since the last reading.
     gathered: Bins,
     last: Counts,
     window: Window,
 }
 
 impl Work {
-    /// No work yet, of this many workers. Readings are `every` apart.
+    /// Empty measurements of `workers` workers, to be read every `every`.
     pub fn new(workers: usize, every: Nanos) -> Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
-        // A fleet has thousands of servers: their windows grow with what they hold.
+        // Without room at the start: a fleet has thousands of servers, whose windows grow as
+        // needed.
         let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), mix: 0 };
         Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window }
     }
 
-    /// The intervals of the window.
+    /// Number of intervals in the window.
     pub const INTERVALS: u64 = 10;
 
     /// Counts received datagrams.
@@ -34,21 +35,21 @@ impl Work {
         self.counts.received += datagrams;
     }
 
-    /// Counts time in a handler, which could have given way or not.
+    /// Adds time in a handler, and says whether the handler could have given way.
     pub fn ran(&mut self, time: Nanos, interruptible: bool) {
         self.counts.busy[0] = self.counts.busy[0].plus(time);
         self.counts.spent_ns[Spent::Interruptible as usize] += if interruptible { time.get() } else { 0 };
     }
 
-    /// Records the end of a request of `class` after this service.
+    /// Records the end of a request of `class` after `service` in the handler.
     pub fn ended(&mut self, class: u8, service: Nanos, answered: bool) {
         let class = usize::from(class);
         let series = if answered { Series::stage(class, Stage::Service) } else { Series::unanswered(class) };
         self.gathered.record(series, service.get());
     }
 
-    /// The work of the last intervals, up to `now`. Workers found nothing to do for `idle` since
-    /// the start, and run slices that have lasted for `running`. To be called once an interval.
+    /// The work of the last intervals, up to `now`. `idle` is the workers' idle time since the
+    /// start, `running` the length of each running slice. Call it once per interval.
     pub fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
         self.counts.idle = idle.max(self.counts.idle);
         self.window.add(&self.last, now, &self.gathered);
@@ -62,8 +63,7 @@ impl Work {
 mod tests {
     use super::*;
 
-    // Is a request that was broken off demand as if it had been served to its end, and not as a
-    // short one?
+    // Does a broken-off request count as if served to its end, rather than as a short one?
     #[test]
     fn what_was_broken_off_is_no_short_request() {
         let shortest = |answered| {
