@@ -1,5 +1,5 @@
-//! What follows measurements, once a second: the policy, how long requests may wait, and the
-//! service to expect. The admin thread of a server and a server in virtual time call one function.
+//! Adapts to measurements, once a second: the policy, the limits on waiting, and the expected
+//! service times. A server's admin thread and a server in virtual time call the same function.
 
 use super::auto::Auto;
 use super::estimate::{ServiceTimes, TimesOfClass};
@@ -9,28 +9,28 @@ use super::tuning::{MaxWait, Measured, Tuning};
 use crate::metrics::Recent;
 use crate::time::Nanos;
 
-/// A policy and limits of waiting in force, and the state for changing them.
+/// The current policy and limits on waiting, with the state needed to change them.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
-    /// The name that was configured, which may be `auto`.
+    /// The configured policy, which may be `auto`.
     name: PolicyName,
     tuning: Tuning,
-    /// Whether cores are emulated: the time beside handlers is what they are charged.
+    /// Whether cores are emulated. Then the time outside handlers is what they are charged.
     emulated: bool,
-    /// The share of the measured work that the largest group of workers does: the policy is for
-    /// that.
+    /// The share of the measured work that the largest group of workers does. The policy is made
+    /// for that group.
     pub share: f64,
-    /// The policy that the workers follow, and what was chosen on the way.
+    /// The current policy, with its parameters and reason.
     pub made: Made,
-    /// How long requests may wait, and the service to expect.
+    /// How long requests may wait, and the expected service times.
     pub limits: WaitLimits,
-    /// The decision rule of `auto`; `None` under any other policy.
+    /// The decision rule of `auto`; `None` under other policies.
     auto: Option<Auto>,
 }
 
 impl Adaptation {
-    /// The policy called `name`, made from `tuning`. What that has measured counts as measured for
-    /// long enough.
+    /// The policy called `name`, made from `tuning`. Under `auto`, measurements in `tuning` decide
+    /// at once, without hysteresis.
     pub fn new(name: PolicyName, tuning: Tuning, emulated: bool) -> Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
         let made = made(&auto, name, &tuning);
@@ -38,7 +38,8 @@ impl Adaptation {
         Adaptation { name, tuning, emulated, share: 1.0, made, limits, auto }
     }
 
-    /// Follows another setting: its bound at once, and under `auto` from the next measurement on.
+    /// Changes the setting `--max-wait`. A fixed limit holds at once, a measured one from the next
+    /// measurement on.
     pub fn set_max_wait(&mut self, max_wait: MaxWait) {
         if max_wait != self.tuning.max_wait {
             self.tuning.max_wait = max_wait;
@@ -47,8 +48,8 @@ impl Adaptation {
         }
     }
 
-    /// Updates the limits and the policy from `recent` measurements; true if the policy has
-    /// changed. To be called every second.
+    /// Updates the limits and the policy from `recent` measurements. Returns true if the policy
+    /// changed. Call it every second.
     pub fn follow(&mut self, recent: &Recent) -> bool {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
         let of_class = self.tuning.classified.then(|| of_class(recent));
@@ -57,8 +58,8 @@ impl Adaptation {
     }
 
     fn follow_policy(&mut self, recent: &Recent) -> bool {
-        // What `auto` chooses must fit the requests that come; sizes, which follow their number,
-        // change more evenly.
+        // `auto` must suit the current mix, so after a shift it uses only later measurements. Other
+        // policies adapt sizes, which should change smoothly.
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
@@ -84,31 +85,30 @@ fn of_class(recent: &Recent) -> TimesOfClass {
     recent.times_of_class.each_ref().map(|times| ServiceTimes::new(times.iter().copied()))
 }
 
-/// The policy called `name`, or what `auto` has decided for, made from `tuning`.
+/// The policy called `name`, or the current choice of `auto`, made from `tuning`.
 fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
     auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current.explained(tuning))
 }
 
-/// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if
-/// the rest gave way.
+/// If more than this share of the handlers' time passes no checkpoint, preempting the rest gains
+/// nothing.
 const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
 
-/// Workers that may be idle while a queue stands, as a share: for moments, where its requests are
-/// elsewhere.
+/// Share of workers that may be idle while requests still count as left over. A worker is idle for
+/// moments although requests wait elsewhere.
 const IDLE_SHARE: f64 = 0.02;
-/// The share of the handlers' time that may go into requests which have not ended, and still those
-/// that have are all there is.
+/// Share of the handlers' time that unfinished requests may take while the finished ones still
+/// count as representative.
 const UNENDED_SHARE: f64 = 0.1;
 
-/// Whether a queue stands, or heavy requests have begun and not ended.
+/// Whether requests are left over: no worker is idle, or unfinished requests take much of the time.
 fn are_left(recent: &Recent, workers: f64) -> bool {
     recent.busy_workers > 0.0
         && (recent.idle_workers < IDLE_SHARE * workers || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
 }
 
-/// What policies are made from: all work of the last seconds, with what goes into requests beside
-/// their handlers. An emulated core works on that for as long as it is charged, a real one for as
-/// long as it takes.
+/// The input for policies: all work of the last seconds, with the time that each request takes
+/// outside its handler. On emulated cores that is the charged time, on real ones the measured time.
 fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
     times.run_to_completion = recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE;
@@ -123,8 +123,8 @@ fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
 mod tests {
     use super::*;
 
-    // Is the time beside handlers what was measured on real cores, and what was charged on emulated
-    // ones?
+    // Is the time outside handlers the measured one on real cores, and the charged one on emulated
+    // cores?
     #[test]
     fn all_work_counts_on_real_and_on_emulated_cores() {
         let recent = Recent {

@@ -1,51 +1,50 @@
-//! What measured service times say about how to schedule. The server's own decisions and the
-//! planner use the same functions, so that they cannot disagree silently.
+//! Statistics of measured service times on which scheduling decisions rest. The server and the
+//! planner use the same functions, so they cannot disagree.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
-/// Measured service times, of all classes together.
+/// Measured service times, of all requests or of one class.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
-    /// Whether no request passes a checkpoint: nothing can make them give way.
+    /// Whether no request passes a checkpoint, so that none can be preempted.
     pub run_to_completion: bool,
-    /// Service time and how many requests took it, ascending.
+    /// Each service time with its number of requests, ascending.
     pub bins: Vec<(Nanos, u64)>,
-    /// Time that each request takes of its worker beside its handler: to be received, dispatched
-    /// and answered. Shares of time and means count it. Gaps and budgets are of the time in the
-    /// handler, which is what a checkpoint knows.
+    /// Time per request that its worker spends outside the handler, to receive, dispatch and answer
+    /// it. Means and shares of time include it. Gaps and budgets do not: they are compared with the
+    /// CPU time that a checkpoint knows.
     pub beside: Nanos,
 }
 
-/// Measured service times of each class by itself.
+/// Measured service times of each class.
 pub type TimesOfClass = [ServiceTimes; CLASSES];
 
-/// A stretch of service times that next to no request has.
+/// A range of service times that almost no request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Light requests take at most this long.
     pub below: Nanos,
-    /// Heavy ones take at least this long.
+    /// Heavy requests take at least this long.
     pub above: Nanos,
 }
 
-/// Buckets of half an octave: fine enough to place a budget, coarse enough that a few thousand
-/// requests fill them.
+/// Buckets per octave: fine enough to place a budget, and coarse enough for a few thousand
+/// requests.
 const BUCKETS_PER_OCTAVE: f64 = 2.0;
 
-/// A gap spans at least a factor of four: with less, a request that outruns the light ones is
-/// likely to end soon anyway.
+/// The least width of a gap, in buckets: a factor of four. In a narrower one, a request that
+/// outlasts the light ones is likely to end soon anyway.
 const GAP_BUCKETS_MIN: usize = 4;
 
-/// Requests on each side of a gap, at least: fewer are outliers.
+/// The least number of requests on each side of a gap; fewer are outliers.
 const SIDE_MIN: u64 = 20;
 
-/// The requests inside a gap, at most, as a share of the requests on its thinner side. Interrupted
-/// light requests fall into it; a distribution with one hump never has as few, however heavy its
-/// tail.
+/// The most requests inside a gap, as a share of those on its thinner side. Interrupted light
+/// requests fall into the gap. A distribution with one hump has more there, however heavy its tail.
 const INSIDE_SHARE_MAX: f64 = 0.2;
 
-/// Heavy requests matter once they take this share of the workers' time.
+/// The least share of the workers' time that heavy requests above a gap must take.
 const HEAVY_SHARE_MIN: f64 = 0.05;
 
 impl ServiceTimes {
@@ -56,22 +55,22 @@ impl ServiceTimes {
         ServiceTimes { bins, ..ServiceTimes::default() }
     }
 
-    /// The parts of these times within the first `slice` of each request.
+    /// These times, each cut to the first `slice`.
     pub fn within(&self, slice: Nanos) -> ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }
 
-    /// The times of the requests that take `as_long`.
+    /// The times for which `as_long` is true.
     pub fn only(&self, as_long: impl Fn(Nanos) -> bool) -> ServiceTimes {
         ServiceTimes { bins: self.bins.iter().filter(|(took, _)| as_long(*took)).copied().collect(), ..*self }
     }
 
-    /// How many requests were measured.
+    /// Number of measured requests.
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|(_, count)| count).sum()
     }
 
-    /// The mean time that a request takes of its worker; zero without any measurement.
+    /// The mean time that a request takes of its worker; zero without measurements.
     pub fn mean(&self) -> Nanos {
         if self.bins.is_empty() {
             return Nanos::ZERO;
@@ -80,15 +79,15 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
-    /// What a wait of this long adds to the slowdown of a request (latency over its time in the
-    /// handler), in the mean. Zero without any measurement.
+    /// How much a wait of this length adds to the slowdown (latency over time in the handler), on
+    /// average. Zero without measurements.
     pub fn slowdown_by(&self, wait: Nanos) -> f64 {
         let added = |(took, count): &(Nanos, u64)| *count as f64 * wait.get() as f64 / took.get().max(1) as f64;
         self.bins.iter().map(added).sum::<f64>() / self.count().max(1) as f64
     }
 
-    /// The time that the share `quantile` of the requests does not exceed; zero without any
-    /// measurement.
+    /// The time that the share `quantile` of the requests does not exceed; zero without
+    /// measurements.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         let rank = (self.count() as f64 * quantile).ceil().max(1.0) as u64;
         let mut counted = 0;
@@ -99,10 +98,10 @@ impl ServiceTimes {
         found.map_or(Nanos::ZERO, |(took, _)| *took)
     }
 
-    /// The scale of delays in a queue whose requests take these times and `beside` each: the mean
-    /// of the squares over the mean. It is the service time where all are equal, and near that of
-    /// the heavy ones where a few are heavy. In an M/G/1 queue the mean wait at load L is L / (1 -
-    /// L) / 2 of it (Pollaczek and Khinchine).
+    /// The unit in which queueing delays are measured: the mean square of the service times, with
+    /// `beside` added to each, over their mean. It equals the service time if all are equal, and is
+    /// near that of the heavy requests if there are a few. In an M/G/1 queue, the mean wait at load
+    /// L is L / (1 - L) / 2 of this unit (Pollaczek and Khinchine).
     pub fn delay_unit(&self, beside: Nanos) -> Nanos {
         let sum = |power: i32| -> f64 {
             self.bins.iter().map(|(took, count)| (took.plus(beside).get() as f64).powi(power) * *count as f64).sum()
@@ -112,8 +111,8 @@ impl ServiceTimes {
     }
 
     /// The share of the workers' time that requests take within their first `budget` of CPU time; 0
-    /// without any measurement. The time beside its handler counts where a request ends, because
-    /// most of it is its reply's.
+    /// without measurements. The time outside a handler counts where the request ends, because most
+    /// of it is for the reply.
     pub fn share_within(&self, budget: Nanos) -> f64 {
         let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {
             self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
@@ -131,7 +130,7 @@ impl ServiceTimes {
         if all > 0.0 { within / all } else { 0.0 }
     }
 
-    /// The widest gap between light and heavy requests, if there is one.
+    /// The widest gap between light and heavy requests; `None` if there is no gap.
     pub fn widest_gap(&self) -> Option<Gap> {
         let buckets = self.buckets();
         let total_time: f64 = buckets.iter().map(|bucket| bucket.time).sum();
@@ -155,8 +154,7 @@ impl ServiceTimes {
         widest.map(|(light, heavy)| Gap { below: bucket_start(light + 1), above: bucket_start(heavy) })
     }
 
-    /// Counts and the workers' time by bucket of the time in the handler, from the first nanosecond
-    /// on.
+    /// Requests and the workers' time by bucket of the time in the handler.
     fn buckets(&self) -> Vec<Bucket> {
         let mut buckets = Vec::new();
         for (took, count) in &self.bins {
@@ -186,17 +184,16 @@ fn bucket_start(number: usize) -> Nanos {
     Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
 }
 
-/// The workers to reserve for fresh requests where a reservation that is too large costs next to
-/// nothing, because heavy requests go on there too. It is the number that fresh requests keep busy,
-/// and its square root for the moments at which more come at once. (Square-root staffing: Halfin
-/// and Whitt, 1981.) `offered` is the CPU time that all requests need in each unit of time (the
-/// mean number of busy workers).
+/// How many workers to reserve softly for fresh requests. It is the number that they keep busy,
+/// plus its square root for bursts (square-root staffing: Halfin and Whitt, 1981). Heavy requests
+/// still run there, so too many cost little. `offered` is the load of all requests, as the mean
+/// number of busy workers.
 ///
-/// The time beside handlers is no reason to reserve, since every worker receives and answers. What
-/// is reserved is no capacity. It is the number of workers whose heavy requests watch closely, and
-/// watching costs something for each arrival. Simulated, at 0.7 of 14 workers, Extreme Bimodal,
-/// stock table: 8 reserved in place of 2 take p99.9 of light slowdowns from 30 to 25. They take the
-/// median of heavy latencies from 0.76 ms to 16 ms.
+/// The time outside handlers is left out, because every worker receives and answers. Reserved
+/// workers are no extra capacity: their heavy requests watch closely, which costs something at each
+/// arrival. Simulated on 14 workers at a load of 0.7, with Extreme Bimodal and stock overheads.
+/// With 8 reserved workers instead of 2, p99.9 of light slowdowns falls from 30 to 25. But they
+/// raise the median of heavy latencies from 0.76 ms to 16 ms.
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)

@@ -1,31 +1,31 @@
-//! Groups: the workers of a large server, so few together that they do not wait for one another.
-//! Each group has queues, sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says
-//! when one group takes from another.
+//! Groups: divide the workers of a large server, so that few contend for each queue. Each group has
+//! queues, sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says when a group
+//! takes work from another.
 
 use crate::time::Nanos;
 
-/// Workers of a group, about. In virtual time, p99.9 slowdown of 64 workers on extreme-bimodal at
-/// .9 is 273 in one group. It is 24 on four servers of 16.
+/// About how many workers form a group. In virtual time, 64 workers on extreme-bimodal at a load of
+/// .9 have a p99.9 slowdown of 273. Four servers of 16 have 24.
 const WORKERS_PER_GROUP: usize = 16;
 
-/// The shortest time between two looks of other groups at one that is full: each takes the cache
-/// lines of its queues. In virtual time `steal` on extreme-bimodal at .7 has a p99.9 slowdown of 48
-/// with 1 us, and of 505 with 10 us.
+/// The shortest interval at which other groups check a full one, because each check takes the cache
+/// lines of its queues. In virtual time, `steal` on extreme-bimodal at .7 has a p99.9 slowdown of
+/// 48 with 1 us and of 505 with 10 us.
 pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 
-/// How long one sleeper of an idle group naps while another group is full: what waits there waits
-/// no longer. At most a thousand wake-ups a second cost 3 % of a core that has nothing to do.
+/// How long one sleeper of an idle group naps while another group is full, and so the longest that
+/// work waits there. A thousand wake-ups a second cost 3 % of an otherwise idle core.
 pub const HELP_NAP: Nanos = Nanos::from_millis(1);
 
-/// Whether a worker of a group, in whose queues and deques `own` jobs wait, takes one of `others`
-/// from another group, though it has work. Flows are hashed to sockets, so one group gets some
-/// percent more than another, and the backlog of all would stand there.
+/// Whether a worker takes a job from another group although its own has work. `own` and `others`
+/// are the jobs waiting in its group and in the other one. Hashing gives some groups a few percent
+/// more flows, and without this the whole backlog would collect there.
 pub fn is_longer(others: usize, own: usize) -> bool {
     others > 2 * own + WORKERS_PER_GROUP
 }
 
-/// How many groups `workers` form by default, on CPUs with this many last-level caches, where that
-/// is known. Groups of about 16 workers have one cache, or a part of one, or several caches.
+/// The default number of groups for `workers` workers on CPUs with `caches` last-level caches, if
+/// that is known. A group of about 16 workers has one cache, a part of one, or several.
 pub fn groups_of(workers: usize, caches: Option<usize>) -> usize {
     if workers < 2 * WORKERS_PER_GROUP {
         return 1;
@@ -39,7 +39,8 @@ pub fn groups_of(workers: usize, caches: Option<usize>) -> usize {
     }
 }
 
-/// The sizes of `groups` groups of `workers` workers in all, as even as can be, the largest first.
+/// The sizes of `groups` groups of `workers` workers in all: as equal as possible, the largest
+/// first.
 pub fn sizes(workers: usize, groups: usize) -> Vec<usize> {
     (0..groups).map(|group| workers / groups + usize::from(group < workers % groups)).collect()
 }
@@ -70,7 +71,7 @@ mod tests {
         assert_eq!(sizes(37, 3), [13, 12, 12]);
     }
 
-    // A group takes from another one until it has half as many, so no job goes back and forth.
+    // A group takes from another until it has half as many, so no job goes back and forth.
     #[test]
     fn a_job_moves_between_groups_once() {
         assert!(is_longer(17, 0) && !is_longer(16, 0) && is_longer(37, 10) && !is_longer(36, 10));
@@ -82,7 +83,7 @@ mod tests {
         assert!(!is_longer(own, other));
     }
 
-    // Is a policy on fewer workers the one that its row would make for them?
+    // Does a policy on fewer workers equal the one that its row makes for that number?
     #[test]
     fn a_policy_fits_a_smaller_group() {
         for policy in PolicyName::ALL.iter().filter(|policy| policy.entry().may_group()) {

@@ -1,52 +1,51 @@
-//! The questions to a policy, the outcomes that it gets, and its answers: plain values. Also which
-//! worker is in which pool.
+//! The plain values between a policy and its worker: questions, outcomes and answers. Also
+//! [`Topology`], which worker is in which pool.
 
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// A worker's number, from 0. Worker, sockets and local deque of one number belong together. A
-/// server has one socket for each worker on each address. Policies see all sockets of a worker as
-/// one.
+/// A worker's number, from 0. Its deque and its sockets, one for each address, have the same
+/// number. Policies see all sockets of a worker as one.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// What a free worker shall try next.
+/// What a free worker tries next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Take a job from the worker's own deque.
     Own,
     /// Take a job from the queue of this pool.
     Queue(PoolId),
-    /// Receive a batch from the socket of this worker; from the next one that holds something,
-    /// where it has several.
+    /// Receive a batch from the socket of this worker. If it has several, from the next one that
+    /// holds something.
     Receive(WorkerId),
-    /// Receive from the socket that is next in the turn of all workers.
+    /// Receive from the next socket in an order that all workers share.
     ReceiveNext,
-    /// Ask in which of the watched sockets something waits
-    /// ([`Local::noticed`](super::Local::noticed)).
+    /// Ask the watch set which sockets hold something ([`Local::noticed`](super::Local::noticed)).
     Look,
-    /// Steal half of the jobs in the deque of this worker; the oldest, if the deque is the own one.
+    /// Steal half of the jobs in the deque of this worker. If the deque is the own one, take the
+    /// oldest job.
     Steal(WorkerId),
 }
 
-/// The outcome of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Something was there.
+    /// The worker found something.
     Found,
-    /// Nothing was there.
+    /// The worker found nothing.
     Empty,
-    /// A competitor was at the place; whether something is left there is not known.
+    /// Another worker was taking from the same place, so something may be left.
     Contended,
 }
 
-/// Why a place must be found for a job.
+/// Why a running job needs a place to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A continuation of this class moves to this pool.
+    /// The job, of this class, moves to this pool.
     Hopped(PoolId, Option<u8>),
-    /// A job stepped aside.
+    /// The job yielded.
     Yielded(Running),
 }
 
@@ -59,98 +58,97 @@ pub enum Place {
     Queue(PoolId),
 }
 
-/// A running job at a checkpoint, and what its worker knows at that moment.
+/// A job at a checkpoint, with what its worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// The worker that runs it.
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
-    /// The class of its request; known under `--classify header` only.
+    /// The class of the job's request; `None` unless policies may know it (`--classify header`).
     pub class: Option<u8>,
-    /// CPU time that the job had taken before it was last taken from a queue.
+    /// CPU time of the job until it was last taken from a queue.
     pub attained: Nanos,
     /// CPU time since the job was last taken from a queue.
     pub ran: Nanos,
-    /// Whether the worker is asked to step aside.
+    /// Whether another worker asked this one to yield.
     pub flagged: bool,
 }
 
-/// How a paused job is to go on.
+/// How a paused job wants to go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// At any time, where it is or where the policy puts it.
+    /// At any time, wherever the policy puts it.
     #[default]
     Here,
     /// In this pool.
     In(PoolId),
-    /// With a stretch of work that has no checkpoint and may be long.
+    /// With a long piece of work that has no checkpoint.
     Uninterrupted,
 }
 
-/// How closely a running job watches for fresh requests, for which it would step aside.
+/// How closely a running job watches for fresh requests to which it would yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Never: the job would not step aside.
+    /// Not at all: the job would not yield.
     Never,
-    /// By the kernel's notices, where it gives any; else as [`Watch::Looks`].
+    /// By the kernel's notices if there are any, otherwise as [`Watch::Looks`].
     Notices,
-    /// By looks, as often as a small share of the CPU time allows
+    /// By polling the sockets, at a small share of the CPU time
     /// ([`look_interval`](super::look_interval)).
     Looks,
-    /// One look for waiting requests in this time.
+    /// By polling the sockets once in this time.
     Every(Nanos),
 }
 
-/// What becomes of a job at a checkpoint.
+/// What happens to a job at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The job runs on.
     Keep,
-    /// The job steps aside and waits where [`Event::Yielded`] is placed.
+    /// The job yields, and waits where the policy places [`Event::Yielded`].
     Yield,
-    /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker
-    /// is free; else it runs on.
+    /// The job yields if a fresh request waits and no worker is free for it. Otherwise it runs on.
     YieldIfWanted,
-    /// The job steps aside, as for [`Verdict::Yield`], if another waits in the queue of its pool;
-    /// else it runs on. It also runs on while the queues are half full: a job for which a queue has
-    /// no room would be lost.
+    /// The job yields if another one waits in the queue of its pool. Otherwise it runs on, and also
+    /// while the queues are half full, because a job without room in a queue would be lost.
     TakeTurns,
-    /// The job goes on in this pool.
+    /// The job moves to this pool.
     Hop(PoolId),
 }
 
-/// What a policy may know of the world; values may be stale.
+/// What a policy may read of its surroundings; values may be stale.
 pub trait View {
-    /// Since when this worker has been in one job, without the time in which the job waited; `None`
-    /// when it is in none.
+    /// When this worker began its current job, moved later by the time that the job waited. `None`
+    /// while it runs none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-    /// Whether `worker` is parked: it seems to be in one job, and never steps aside.
+    /// Whether `worker` is parked because the process may use fewer CPUs. It seems busy with one
+    /// job and never yields.
     fn is_parked(&self, _worker: WorkerId) -> bool {
         false
     }
-    /// How many jobs wait in the deque of `worker`.
+    /// Number of jobs in the deque of `worker`.
     fn backlog(&self, worker: WorkerId) -> usize;
-    /// Jobs in the queue of `pool`.
+    /// Number of jobs in the queue of `pool`.
     fn queue_len(&self, pool: PoolId) -> usize;
-    /// How many jobs wait in all queues together.
+    /// Number of jobs in all queues together.
     fn queued(&self) -> usize;
-    /// How many workers of `pool` sleep. One that spins is awake.
+    /// Number of workers of `pool` that sleep. A spinning worker is awake.
     fn asleep(&self, pool: PoolId) -> usize;
-    /// How many jobs all queues together have room for.
+    /// Capacity of all queues together.
     fn places(&self) -> usize;
-    /// Whether all queues together are half full.
+    /// Whether the queues, taken together, are half full.
     fn queues_are_half_full(&self) -> bool {
         self.queued() >= self.places().div_ceil(2)
     }
-    /// Whether `step` is known to find nothing, so that a search leaves it out. Threads know that
-    /// by trying only.
+    /// Whether `step` is known to find nothing, so that a search may skip it. Real workers must
+    /// try; only virtual time knows.
     fn finds_nothing(&self, _step: Step) -> bool {
         false
     }
 }
 
-/// Which worker belongs to which pool.
+/// Which worker is in which pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     pools: Vec<Range<WorkerId>>,
@@ -159,10 +157,10 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Pools of these sizes, in hop order; the first is the ingress.
+    /// Pools of these sizes, in hop order; the first one receives.
     ///
     /// # Panics
-    /// If there is no pool, or a pool without workers.
+    /// If there is no pool, or a pool has no workers.
     pub fn new(sizes: &[usize]) -> Topology {
         assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
         let mut first = 0;

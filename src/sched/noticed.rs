@@ -1,30 +1,29 @@
-//! What a look, or a notice of the kernel, has found in the watched sockets.
+//! Which watched sockets hold something, by a look or by a notice of the kernel.
 
 use super::interface::WorkerId;
 use arrayvec::ArrayVec;
 
-/// Sockets that are named, at most: more than one worker serves before it looks again.
+/// The most sockets that are remembered: more than one worker serves before it looks again.
 const NAMED_MAX: usize = 8;
 
-/// The sockets in which a look has seen something.
+/// The sockets in which a look or notice found something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Number of descriptors in which something waits.
+    /// Number of socket descriptors that hold something.
     pub waiting: usize,
-    /// The owners of the first ones, the first one last.
+    /// The owners of the first sockets to try; the first one is last.
     named: ArrayVec<WorkerId, NAMED_MAX>,
-    /// Whether the kernel gave notice.
+    /// Whether a notice of the kernel found them, rather than a look.
     pub by_kernel: bool,
 }
 
 impl Noticed {
-    /// The descriptors in which something waits, by their owners, in the order in which they are to
-    /// be tried.
+    /// Collects the owners of descriptors that hold something, in the order to try them.
     pub fn of(owners: impl IntoIterator<Item = WorkerId>) -> Noticed {
         let mut noticed = Noticed::default();
         for owner in owners {
             noticed.waiting += 1;
-            // An owner has a descriptor for each address of the server.
+            // An owner has one descriptor per address of the server.
             if !noticed.named.contains(&owner) && !noticed.named.is_full() {
                 noticed.named.insert(0, owner);
             }
@@ -32,17 +31,17 @@ impl Noticed {
         noticed
     }
 
-    /// The same, of which the kernel gave notice.
+    /// Marks the finding as a notice of the kernel.
     pub fn by_kernel(self) -> Noticed {
         Noticed { by_kernel: true, ..self }
     }
 
-    /// The owner of the first one.
+    /// The owner of the socket to try first.
     pub fn first(&self) -> Option<WorkerId> {
         self.named.last().copied()
     }
 
-    /// The next socket to try, which is then named no more.
+    /// Takes the owner of the next socket to try.
     pub(super) fn next(&mut self) -> Option<WorkerId> {
         self.named.pop()
     }
@@ -52,8 +51,7 @@ impl Noticed {
 mod tests {
     use super::*;
 
-    // Is each owner named once, in order and not more than there is room for, and is every
-    // descriptor counted?
+    // Is each owner listed once, in order, up to the capacity? Is every descriptor counted?
     #[test]
     fn owners_are_named_once_and_descriptors_counted() {
         let names = |owners: &[WorkerId]| {

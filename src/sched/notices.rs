@@ -1,16 +1,15 @@
-//! How a running job learns of fresh requests.
+//! `--notices`: how a running job learns of fresh requests.
 
 use crate::fate::labels;
 
 labels! {
-    /// How a running job learns that a fresh request waits, where its policy would have it step
-    /// aside.
+    /// How a running job learns that a fresh request waits to which it should yield.
     Notices {
-        /// As [`Notices::Ring`] where the kernel permits it, else as [`Notices::Looks`].
+        /// As [`Notices::Ring`] if the kernel permits it, otherwise as [`Notices::Looks`].
         Auto = "auto",
-        /// The kernel raises a bit in memory that it shares with the worker: `io_uring`, Linux 6.1.
+        /// The kernel sets a bit in memory shared with the worker: `io_uring`, Linux 6.1.
         Ring = "ring",
-        /// The job looks into the sockets now and then.
+        /// The job polls the sockets now and then.
         Looks = "looks",
     }
 }

@@ -1,25 +1,25 @@
-//! Which workers sleep, and which of them watches the sockets of the others.
-//! `runtime/sleep/README.md` states the protocol around it; threads keep a roster under a lock,
-//! virtual time has one without.
+//! The list of sleeping workers, and which of them is the watcher of the others' sockets.
+//! `runtime/sleep/README.md` states the protocol. Threads keep a roster under a lock; virtual time
+//! needs no lock.
 
 use super::interface::{PoolId, WorkerId};
 use super::policy::Policy;
 
-/// The sleepers of one server.
+/// The sleepers of one server or group.
 #[derive(Clone, Debug)]
 pub struct Roster {
     seats: Box<[Seat]>,
-    /// Workers that sleep and that no other has woken yet, in the order in which they fell asleep.
+    /// Sleeping workers that no other has woken yet, in the order of falling asleep.
     asleep: Vec<WorkerId>,
-    /// The watcher, if there is one.
+    /// The sleeper that watches the sockets of busy workers, if there is one.
     pub watcher: Option<WorkerId>,
 }
 
-/// What a worker may do under the policy that it follows.
+/// What the policy allows a worker.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     pool: PoolId,
-    /// Whether the worker may receive from other workers' sockets, and so be the watcher.
+    /// Whether the worker may receive from others' sockets, and so be the watcher.
     candidate: bool,
 }
 
@@ -43,7 +43,7 @@ impl Roster {
         self.seats.len()
     }
 
-    /// The pool of `worker` under the policy that it follows.
+    /// The pool of `worker` under its policy.
     pub fn pool_of(&self, worker: WorkerId) -> PoolId {
         self.seats[worker].pool
     }
@@ -58,17 +58,18 @@ impl Roster {
         self.watcher == Some(worker)
     }
 
-    /// The workers that sleep, in the order in which they fell asleep.
+    /// The sleeping workers, in the order of falling asleep.
     pub fn asleep(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.asleep.iter().copied()
     }
 
-    /// Gives `worker`, which is awake, its place under `policy`.
+    /// Updates the properties of `worker`, which is awake, to those under `policy`.
     pub fn follow(&mut self, worker: WorkerId, policy: &Policy) {
         self.seats[worker] = Seat::new(worker, policy);
     }
 
-    /// Lists `worker` as asleep. It becomes the watcher if there is none and its policy allows it.
+    /// Adds `worker` to the sleepers. It becomes the watcher if there is none and its policy allows
+    /// it.
     pub fn add(&mut self, worker: WorkerId) {
         self.asleep.push(worker);
         if self.watcher.is_none() && self.seats[worker].candidate {
@@ -76,21 +77,21 @@ impl Roster {
         }
     }
 
-    /// Takes `worker` off the list; false if it was not on it.
+    /// Removes `worker` from the sleepers; false if it was not among them.
     pub fn remove(&mut self, worker: WorkerId) -> bool {
         let place = self.asleep.iter().position(|&sleeper| sleeper == worker);
         place.map(|place| self.asleep.remove(place)).is_some()
     }
 
-    /// The sleeper of `pool` that is woken first. The watcher is the last: waking it costs one more
-    /// hand-over.
+    /// The sleeper of `pool` to wake first. The watcher comes last, because waking it costs a
+    /// hand-over of its role.
     pub fn choose(&self, pool: PoolId) -> Option<WorkerId> {
         let of_pool = || self.asleep().filter(|&sleeper| self.seats[sleeper].pool == pool);
         of_pool().find(|&sleeper| !self.is_watcher(sleeper)).or_else(|| of_pool().next())
     }
 
-    /// Before the watcher works: its role goes to a sleeper, or is free for the next candidate that
-    /// falls asleep.
+    /// Passes the watcher's role to another sleeper, before the watcher works. Without a candidate,
+    /// the next one that falls asleep takes it.
     pub fn hand_on(&mut self) {
         let next = self.asleep().find(|&sleeper| self.seats[sleeper].candidate);
         self.watcher = next;

@@ -1,20 +1,20 @@
-//! How workers share waiting jobs: how much a thief takes, and where a job enters a sharded queue.
+//! How workers share waiting jobs: how many a thief takes, and which shard of a queue a job enters.
 //!
-//! `benches/RESULTS.md` has the evidence: no other choice of victim, amount, shard or number of
-//! deques made a difference above the noise.
+//! `benches/RESULTS.md` has the evidence: other choices of victim, amount, shard or number of
+//! deques made no difference above the noise.
 
 use super::bounds::{DEQUE_PLACES, STEAL_MAX};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Jobs that a thief whose deque holds `own` takes from a deque that holds `victims`, at most: half
-/// of them. With its own they stay below what a deque holds.
+/// The most jobs that a thief with `own` jobs takes from a deque with `victims` jobs: half of them,
+/// limited by the thief's capacity.
 pub fn steal_limit(victims: usize, own: usize) -> usize {
     victims.div_ceil(2).min(STEAL_MAX).min(DEQUE_PLACES.saturating_sub(own)).max(1)
 }
 
-/// Two neighbouring shards drawn at random, to be taken modulo the number of shards. The shorter
-/// one takes the job number `turn` of `producer`. The same turn always has the same two.
+/// Two neighbouring shards, drawn at random, of which job number `turn` of `producer` enters the
+/// shorter one. Take them modulo the number of shards. The same arguments give the same shards.
 pub fn shards(producer: usize, turn: usize) -> [usize; 2] {
     let seed = ((producer as u64) << 48).wrapping_add(turn as u64);
     let any = (SplitMix64::seed_from_u64(seed).next_u64() & u64::from(u32::MAX)) as usize;

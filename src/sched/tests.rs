@@ -1,4 +1,4 @@
-//! Does every policy look at everything it may serve, in its order, and stop looking?
+//! Does every policy search everything it may serve, in its order, and then stop?
 
 mod levels;
 mod looks;
@@ -14,10 +14,10 @@ use std::collections::HashSet;
 
 const NOW: Nanos = Nanos::from_millis(10);
 
-/// What workers see.
+/// What workers see in these tests.
 struct Seen {
-    /// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
-    /// Worker 5 has nine more to do, another one sleeps, and five jobs wait in queues.
+    /// At [`NOW`], workers 1 and 2 have been in one job for long, worker 3 for a moment. Worker 5
+    /// has nine more jobs, another worker sleeps, and five jobs wait in queues.
     busy: bool,
     /// Jobs in the queues of the first pools.
     jobs: [usize; 3],
@@ -56,7 +56,7 @@ impl View for Seen {
     }
 }
 
-/// Of five workers; those with pools have 2, 1 and 2.
+/// All policies for five workers; those with pools have 2, 1 and 2.
 fn policies() -> [Policy; 10] {
     let tuning = tuning(5);
     let pools = Tuning { sizes: Some(vec![2, 1, 2]), ..Tuning::new(5, Nanos::from_micros(50)) };
@@ -74,7 +74,7 @@ fn policies() -> [Policy; 10] {
     ]
 }
 
-/// With a budget of 5 us.
+/// A tuning with a budget of 5 us.
 fn tuning(workers: usize) -> Tuning {
     Tuning::new(workers, Nanos::from_micros(5))
 }
@@ -88,23 +88,23 @@ fn levels_of(ladders: Ladders) -> Policy {
     Decision::of(ladders, "").make(&tuning(5)).policy
 }
 
-/// A job on `worker`, which is in `pool`, that has run for `ran_us`.
+/// A job on `worker` in `pool` that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
     Running { worker, pool, class: None, attained: Nanos::ZERO, ran, flagged: false }
 }
 
-/// What worker 0 knows that has never searched.
+/// The search state of worker 0 before its first search.
 fn local(policy: &Policy) -> Local {
     Local::new(0, &policy.topology)
 }
 
-/// Every step of one search of `worker`, which finds nothing.
+/// All steps of one search of `worker` that finds nothing.
 fn search(policy: &Policy, worker: WorkerId) -> Vec<Step> {
     search_of(policy, &mut Local::new(worker, &policy.topology))
 }
 
-/// Every step of one search that finds nothing, for a worker that may have searched before.
+/// All steps of a search that finds nothing, by a worker that may have searched before.
 fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     let mut walk = policy.search(local, NOW, &FIXED);
     let steps: Vec<Step> = std::iter::from_fn(|| walk.next(local, NOW, &FIXED)).take(100).collect();
@@ -112,7 +112,7 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     steps
 }
 
-// Where does a search look, and in which order? The steps of a group come in any order. At the end
+// Where does a search look, and in which order? Steps of a group may come in any order. At the end
 // it looks for what other policies may have left.
 #[test]
 fn each_policy_has_its_order() {
@@ -124,7 +124,7 @@ fn each_policy_has_its_order() {
         (&isolated, 3, vec![&[Own][..], &[Receive(3)]], 0),
         (&global, 0, vec![&[Queue(0)], &[Own], &sockets], 1),
         (&in_order, 0, vec![&[Queue(0)], &[Own], &others, &sockets], 1),
-        // Worker 3 will be back in a moment.
+        // Worker 3 is soon back.
         (&steal, 0, vec![&[Own], &[Receive(0)], &others, &[Receive(1), Receive(2)]], 0),
         (&pools, 1, vec![&[Own], &[Queue(0)], &sockets, &[Steal(0)]], 3),
         (&pools, 2, vec![&[Queue(1)], &[Own]], 3),
@@ -141,8 +141,8 @@ fn each_policy_has_its_order() {
     }
 }
 
-/// Whatever searches before have found: before a worker may rest it has looked at everything it may
-/// serve.
+/// Before a worker rests, has it looked at everything it may serve, whatever earlier searches
+/// found?
 #[test]
 fn after_any_finds_a_resting_worker_has_looked_everywhere() {
     const DEPTH: usize = 6;
@@ -153,7 +153,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
                 let mut local = Local::new(worker, &policy.topology);
                 for digit in 0..3 {
                     let mut walk = policy.search(&mut local, NOW, &FIXED);
-                    // A find ends the search here.
+                    // Something found ends the search here.
                     let tries = sequence / DEPTH.pow(digit) % DEPTH;
                     (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &FIXED));
                 }
@@ -164,7 +164,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
     }
 }
 
-// Does a policy have exactly the queues into which something puts a request?
+// Does a policy have exactly the queues into which it puts requests?
 #[test]
 fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {

@@ -1,4 +1,4 @@
-//! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
+//! What policies are made from, in the server, the simulator, the planner and `loadgen compare`.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use crate::fate::labels;
@@ -6,102 +6,100 @@ use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// How long a worker must have been in one job before thieves look into its socket, unscaled. It is
-/// longer than a light request takes with its kernel part, and shorter than anything worth waiting
-/// for.
+/// Default of [`Policy::stuck_after`](super::Policy::stuck_after), before the time scale. Longer
+/// than a light request with its kernel part, and shorter than anything worth waiting for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
 /// The range of [`MaxWait::For`].
 const FOR_MIN: Nanos = Nanos::from_micros(1);
 const FOR_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// Among groups a request that is passed on costs this many times as much: 16 workers wait for one
-/// another at the queue. In virtual time 64 workers take fixed costs of 10 us at .7: `global` has a
-/// p99.9 slowdown of 2.4, and one level has 2.2. With 2.5 us `global` falls behind.
+/// With groups, passing a request on costs this many times as much, because 16 workers contend for
+/// the queue. In virtual time, take 64 workers with fixed costs of 10 us at .7. Their p99.9
+/// slowdown is 2.4 under `global`, and 2.2 with one level. With 2.5 us, `global` falls behind.
 const AMONG_GROUPS: u64 = 8;
 
-/// What a policy is made from.
+/// The input of policies: workers, settings, costs and measurements.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// Workers, at least one.
+    /// Number of workers, at least one.
     pub workers: usize,
-    /// Groups of so many workers, at least one.
+    /// Number of groups of `workers` workers, at least one.
     pub groups: usize,
-    /// CPU time that a request may use before it counts as heavy.
+    /// CPU time after which a request counts as heavy: the setting `slice`.
     pub budget: Nanos,
-    /// Workers of pools or groups, where they were given; their sum is the number of workers.
+    /// Number of workers in each pool; `None` = the policy's default. The sum is `workers`.
     pub sizes: Option<Vec<usize>>,
-    /// Whether policies that can use a request's class know it.
+    /// Whether policies may use a request's class.
     pub classified: bool,
-    /// How long a worker must have been in one job before others receive from its socket, where it
-    /// was given.
+    /// How long a worker must be in one job before others receive from its socket; `None` = the
+    /// default.
     pub thief_threshold: Option<Nanos>,
-    /// Factor on every time that is no setting (thief threshold, slices, intervals between looks).
+    /// Factor on times that are not settings: thief threshold, slices, intervals between looks.
     pub time_scale: u64,
-    /// What stepping aside costs.
+    /// CPU time of a yield.
     pub yield_cost: Nanos,
-    /// What a look for waiting requests costs.
+    /// CPU time of a look for waiting requests.
     pub look_cost: Nanos,
-    /// What the kernel's notice of an arrival costs: to take it, and to ask for the next.
+    /// CPU time of a notice of the kernel: taking it, and asking for the next.
     pub notice_cost: Nanos,
-    /// How long requests may wait.
+    /// The setting `max-wait`: how long requests may wait.
     pub max_wait: MaxWait,
-    /// What each request takes of a worker beside its service, as far as that is known beforehand.
+    /// Time that each request takes of a worker outside its handler, as far as known beforehand.
     pub beside: Nanos,
-    /// What levels are for.
+    /// What the levels optimise.
     pub objective: Objective,
-    /// What was measured lately, if anything.
+    /// Recent measurements, if there are any.
     pub measured: Option<Measured>,
 }
 
-/// What was measured of recent requests.
+/// Measurements of recent requests.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Service times of all classes together.
+    /// Service times over all classes.
     pub times: ServiceTimes,
     /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
-    /// Service times of each class by itself, where policies may know it.
+    /// Service times of each class; `None` if policies may not know classes.
     pub of_class: Option<Box<TimesOfClass>>,
-    /// Whether the mix of requests has shifted since it was last measured, so that this is of the
-    /// last second alone.
+    /// Whether the mix of requests has just shifted, so that these are of the last second alone.
     pub has_shifted: bool,
-    /// Whether requests are left over: no worker had nothing to do, or much of the work went into
-    /// requests that have not ended. Which ones end says little then of which ones come.
+    /// Whether requests are left over: no worker was idle, or much of the work went into unfinished
+    /// requests. Then the requests that end say little about those that arrive.
     pub are_left: bool,
 }
 
 labels! {
-    /// What `levels` and `auto` optimise: by the Gittins index (`auto/gittins.rs`), or by what no
-    /// percentile counts (`auto/tail.rs`).
+    /// What `auto` and `levels` optimise: by the Gittins index (`auto/gittins.rs`), or by the
+    /// requests beyond a percentile (`auto/tail.rs`).
     #[derive(Default)]
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Objective {
-        /// p99.9 of the slowdown, latency over service time, and the mean latency: the longer a
-        /// request has taken, the later it goes.
+        /// p99.9 of the slowdown (latency over service time), and the mean latency. The longer a
+        /// request has run, the later it goes.
         #[default]
         Slowdown = "slowdown",
-        /// p99.9 of the latency of all requests. First come, first served, but what takes little of
-        /// the time goes first, and the longest of 2,000 last.
+        /// p99.9 of the latency of all requests. First come, first served; short requests first,
+        /// the longest 0.05 % last.
         Latency = "latency",
     }
 }
 
-/// How long requests may wait before they are shed: `--max-wait`.
+/// How long requests may wait before they are shed: the setting `max-wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MaxWait {
-    /// As measured, and only while a queue stands.
+    /// A measured limit, which applies only while a queue stands.
     Auto,
-    /// For ever.
+    /// No limit.
     Off,
-    /// This long, always. Above zero.
+    /// This limit, always. Above zero.
     For(Nanos),
 }
 
 impl Measured {
-    /// Requests with these times in their handlers, each of which took `beside` of its worker's
-    /// time beside that, to be received, dispatched and answered. `busy_workers` counts both.
+    /// Requests with these times in their handlers, and `beside` each outside, to be received,
+    /// dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, beside: Nanos, busy_workers: f64) -> Measured {
         Measured {
             times: ServiceTimes { beside, ..times },
@@ -114,7 +112,7 @@ impl Measured {
 }
 
 impl Tuning {
-    /// A tuning of `workers` workers with that budget; nothing else is known.
+    /// A tuning for `workers` workers with this budget; all else has defaults.
     pub fn new(workers: usize, budget: Nanos) -> Tuning {
         Tuning {
             workers,
@@ -134,32 +132,32 @@ impl Tuning {
         }
     }
 
-    /// What it costs that a job gives way: a yield, and a look that sees something. This takes
-    /// three times as long as one in vain.
+    /// What a preemption costs: a yield, and a look that finds something. Such a look takes three
+    /// times as long as one that finds nothing.
     pub(crate) fn giving_way_cost(&self) -> Nanos {
         self.yield_cost.plus(self.look_cost.times(3))
     }
 
-    /// Whether workers have the time to pass each request on to another one, who looks for it, and
-    /// takes it as after a yield.
+    /// Whether workers have the time to pass each request on to another worker, which looks for it
+    /// and takes it as after a yield.
     pub(crate) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
         let cost = self.giving_way_cost().plus(self.yield_cost).times(if self.groups == 1 { 1 } else { AMONG_GROUPS });
         let share = cost.get() as f64 / measured.times.mean().get().max(1) as f64;
         measured.busy_workers < self.workers as f64 * (1.0 - share)
     }
 
-    /// How many notices each of so many workers, who hear of arrivals in turn, could take between
-    /// two of them.
+    /// How many notices each of `watchers` workers, which hear of arrivals in turn, could take
+    /// between two of them.
     pub(crate) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
         let count = |measured: &Measured| {
             let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;
-            // Without any arrivals, or any cost, this is infinite, and the largest number.
+            // Infinite without arrivals or cost, which becomes the largest number.
             (gap / self.notice_cost.get() as f64) as u32
         };
         self.measured.as_ref().map_or(u32::MAX, count)
     }
 
-    /// `time`, which no setting says, on the scale of this server.
+    /// `time`, which is not a setting, multiplied by the time scale.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
@@ -172,7 +170,7 @@ impl Tuning {
 impl FromStr for MaxWait {
     type Err = String;
 
-    /// `auto`, `off`, or a duration of 1 us to 1 h.
+    /// Reads `auto`, `off`, or a duration of 1 us to 1 h.
     fn from_str(text: &str) -> Result<MaxWait, String> {
         match text {
             "auto" => Ok(MaxWait::Auto),

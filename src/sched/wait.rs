@@ -1,5 +1,4 @@
-//! How a worker waits when it has nothing to do: whether it spins before it parks, where that is
-//! worth its CPU time.
+//! `--wait`: how an idle worker waits, and whether spinning before it sleeps is worth the CPU time.
 
 use crate::fate::labels;
 use crate::time::Nanos;
@@ -7,57 +6,53 @@ use crate::time::Nanos;
 labels! {
     /// How a worker waits when it has nothing to do.
     Wait {
-        /// The worker spins while that saves more than it costs, and else sleeps.
+        /// The worker spins while that saves more than it costs, and sleeps otherwise.
         Adaptive = "adaptive",
-        /// The worker never sleeps: the lowest latency for a whole core.
+        /// The worker never sleeps: the lowest latency, at the cost of a whole core.
         Spin = "spin",
         /// The worker sleeps at once: the least CPU time.
         Park = "park",
     }
 }
 
-/// CPU time of a sleep: its two system calls, the switch to another thread and back, and the cold
-/// start.
+/// CPU time of a sleep: two system calls, two context switches, and cold caches.
 const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
-/// How late a sleeper comes. Other threads use the CPU meanwhile.
+/// How late a sleeper wakes; its CPU serves other threads meanwhile.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
-/// How long a worker spins before it sleeps: four times what that saves. Idle times vary, and a
-/// shorter limit cuts those short that are worth it.
+/// How long a worker spins before it sleeps: four times the saving. Idle times vary, and a shorter
+/// limit cuts useful spins short.
 const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
-/// Spinning that saves nothing may take this part of the time that the worker works, as its
-/// inverse.
+/// Spinning without use may take one part in this many of the time that the worker works.
 const OF_WORK: i64 = 4;
 
-/// The longest time that counts.
+/// Longer times count as this long.
 const TIME_MAX: Nanos = Nanos::from_millis(1);
 
-/// Idle times that count, about.
+/// About how many past idle times count: an EWMA with weight 1/8.
 const IDLE_TIMES: i64 = 8;
 
-/// Whether one worker is to spin when it has nothing to do.
+/// Whether one worker should spin when it has nothing to do.
 ///
-/// An idle time that is spun through costs itself and saves a sleep. One that is longer than the
-/// longest spin costs that spin and saves nothing. A worker spins while the last idle times
-/// together saved more CPU time than they cost. A quarter of the time that it works in between is
-/// added. A busy worker has few idle times, and after each sleep a request waits.
+/// Spinning through an idle time costs that time and saves a sleep. An idle time longer than
+/// [`SPIN_MAX`] costs that much and saves nothing. A worker spins while its last idle times saved
+/// more CPU time than they cost. A quarter of the working time in between is added to the savings.
+/// A busy worker has few idle times, and after each sleep a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinning {
     wait: Wait,
-    /// Real nanoseconds for each of the constants above.
+    /// Factor on the constants above: real over unscaled nanoseconds.
     scale: u64,
-    /// What spinning gains in the mean, in unscaled nanoseconds: above zero, it saves more than it
-    /// costs.
+    /// Mean gain by spinning, in unscaled nanoseconds; above zero, it saves more than it costs.
     gain: i64,
     /// When the last idle time ended.
     busy_from: Nanos,
 }
 
 impl Spinning {
-    /// A worker that has not been idle yet, and is to wait so. On emulated cores times are `scale`
-    /// times as long.
+    /// For a worker that has not been idle yet. On emulated cores times are `scale` times as long.
     pub const fn new(wait: Wait, scale: u64) -> Spinning {
         Spinning { wait, scale, gain: SLEEP_COST.get() as i64, busy_from: Nanos::ZERO }
     }
@@ -71,8 +66,8 @@ impl Spinning {
         }
     }
 
-    /// Notes that the worker had nothing to do from `since` to `until`, without its way out of a
-    /// sleep.
+    /// Notes that the worker had nothing to do from `since` to `until`, without the latency of
+    /// waking.
     pub fn on_idle(&mut self, since: Nanos, until: Nanos) {
         let unscaled = |time: Nanos| (time.get() / self.scale).min(TIME_MAX.get()) as i64;
         let (worked, idle) = (unscaled(since.minus(self.busy_from)), unscaled(until.minus(since)));
@@ -87,7 +82,8 @@ impl Spinning {
 mod tests {
     use super::*;
 
-    /// The longest spin, in us, after idle times of these us, with `worked` us of work before each.
+    /// The longest spin, in microseconds, after these idle times, with `worked` us of work before
+    /// each.
     fn after(idle_us: &[u64], worked: u64, scale: u64) -> u64 {
         let mut spinning = Spinning::new(Wait::Adaptive, scale);
         let mut now = Nanos::ZERO;
@@ -99,8 +95,8 @@ mod tests {
         spinning.limit().get() / 1_000 / scale
     }
 
-    // Does a worker spin through short idle times, sleep through long ones, and spin again as they
-    // get short?
+    // Does a worker spin through short idle times, sleep through long ones, and spin again when
+    // they get short?
     #[test]
     fn a_worker_spins_while_that_saves_more_than_it_costs() {
         for scale in [1, 100] {
@@ -116,7 +112,7 @@ mod tests {
         }
     }
 
-    // Does a worker that works much spin through longer idle times: 10 us, and a quarter of the
+    // Does a worker that works much spin through longer idle times: 10 us plus a quarter of the
     // work?
     #[test]
     fn a_busy_worker_spins_longer() {

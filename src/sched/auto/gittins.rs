@@ -1,56 +1,56 @@
-//! Where the levels of `levels` begin: from measured service times, by the Gittins index.
+//! Chooses the levels of `levels` from measured service times, by the Gittins index.
 //!
-//! A request has taken the time `a`. Its chance to end within a further time `d`, over the time
-//! that it then takes, is a ratio. Its index is the best ratio over all `d`:
+//! A request has run for `a`. For a further time `d`, take its chance to end within `d`, over the
+//! mean time that this takes. Its index is the best of these ratios over all `d`:
 //!
 //! `G(a) = max over d of P(S <= a + d | S > a) / (E[min(S - a, d) | S > a] + y)`
 //!
-//! with `S` the service time and `y` the cost of a yield. To serve the request with the highest
-//! index first makes the mean latency least (Gittins 1979; Aalto, Ayesta and Righter 2009). Where
-//! the index falls with age, requests that have taken little go first; where it rises, first come
-//! goes first. `README.md` says why the chance is not weighed by 1/S, which would make the mean
-//! slowdown least.
+//! where `S` is the service time and `y` the cost of a yield. Serving the highest index first
+//! minimises the mean latency (Gittins 1979; Aalto, Ayesta and Righter 2009). Where the index falls
+//! with age, requests that have run little go first. Where it rises, first come, first served is
+//! best. `README.md` says why the chance is not weighted by 1/S, which would minimise the mean
+//! slowdown.
 //!
-//! Where the class is known, `S` is the service time of requests of that class.
+//! If the class is known, `S` is the service time of requests of that class.
 //!
-//! A request may run for the `d` that is best at its age before another is considered, since its
-//! index does not fall before that. So the ages at which that `d` ends are where levels may begin,
-//! and one begins where the index has fallen by enough.
+//! A request may run for the best `d` before another is considered, because its index does not fall
+//! until then. So a level may begin only where such a `d` ends. It begins there if the index has
+//! fallen enough.
 
 use super::tail;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 
-/// Requests that leave the first level take at most this share of the workers' time for it.
+/// Yields of requests that leave the first level may take at most this share of the workers' time.
 const RISE_SHARE_MAX: f64 = 1.0 / 400.0;
 
-/// A level begins where the index has fallen by this factor at least; by more where there would be
-/// too many levels.
+/// A level begins where the index has fallen by this factor. With too many levels, the factor grows
+/// by [`FALL_STEP`].
 const FALL_MIN: f64 = 2.0;
 const FALL_STEP: f64 = 1.25;
 
-/// Buckets of service times in each octave: a limit lies above the times of its bucket, by less
-/// than a tenth.
+/// Buckets per octave of service times. A limit is above the times of its bucket by less than a
+/// tenth.
 const BUCKETS_PER_OCTAVE: f64 = 8.0;
 
-/// Fewer requests than this share of all, or than this number, say nothing of a distribution.
-/// Beyond the age that no more of them reach, levels go on by a constant factor ([`tail`]).
+/// Fewer requests than this share of all, or than [`FEW`], say nothing about the distribution.
+/// Beyond the age that so few reach, levels follow at a constant factor ([`tail`]).
 const FEW_SHARE: f64 = 1e-3;
 const FEW: f64 = 20.0;
 
-/// Requests whose service times lie close together.
+/// Requests with similar service times.
 struct Bucket {
-    /// All of them take less than this.
+    /// All service times in the bucket are below this.
     end: f64,
     count: f64,
-    /// The sum of their service times.
+    /// Sum of the service times.
     time: f64,
 }
 
-/// The levels of requests with these service times, of which a yield costs `yield_cost`. Where the
-/// times of each class are known, requests of a class begin at the level of its index. If too
-/// little is known of a class, the index of all requests counts.
+/// The levels for requests with these service times, where a yield costs `yield_cost`. With
+/// `of_class`, requests of a class begin at the level of that class's index. A class with too few
+/// measurements uses the index of all requests.
 pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
     let all = Descent::new(times, times, yield_cost);
     let of_class = of_class.map(|of_class| of_class.each_ref().map(|of| Descent::new(of, times, yield_cost)));
@@ -73,20 +73,20 @@ pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost
     Ladders { all, of_class }
 }
 
-/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. Those of all
-/// stretches are `indices`; both descend.
+/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. `indices` has those
+/// of all stretches. Both descend.
 fn bounds(indices: &[f64]) -> Vec<f64> {
     let mut fall = FALL_MIN;
     loop {
         let (mut bounds, mut top) = (Vec::new(), indices.first().copied().unwrap_or_default());
         for pair in indices.windows(2) {
             if pair[1] * fall <= top {
-                // An index of other requests belongs to the level that it is nearer to.
+                // The geometric mean, so that other requests get the nearer level.
                 bounds.push((pair[0] * pair[1]).sqrt());
                 top = pair[1];
             }
         }
-        // With a factor large enough there is none.
+        // A large enough factor leaves no bounds.
         if bounds.len() <= LIMITS_MAX {
             return bounds;
         }
@@ -105,18 +105,18 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
     rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * tail::YIELDS_MIN as f64).max(1.0)
 }
 
-/// How the index of some requests falls with their age.
+/// How the index of a set of requests falls with their age.
 struct Descent<'t> {
     times: &'t ServiceTimes,
-    /// The ages at which stretches begin on which the index is no lower than there, and the lowest
-    /// index up to there.
+    /// Stretches of age in which the index never falls below its value at the start of the stretch.
+    /// Each has its start, and the lowest index up to there.
     stretches: Vec<(f64, f64)>,
-    /// The age that too few requests reach to say more.
+    /// The age from which on too few requests are left to tell more.
     age: f64,
 }
 
 impl<'t> Descent<'t> {
-    /// The index of the requests with the service times `of`, which are some or all of those with
+    /// Computes the index for requests with the service times `of`, some or all of those with
     /// `times`.
     fn new(of: &'t ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent<'t> {
         let buckets = buckets(of);
@@ -136,9 +136,9 @@ impl<'t> Descent<'t> {
         Descent { stretches, age: age.max(first), times: of }
     }
 
-    /// The levels of these requests, which begin below the indices `bounds`, where all requests
-    /// take `whole`. Where too few requests say more, levels go on by a constant factor, as long as
-    /// what takes longer has a share of the time.
+    /// The levels of these requests, which change where the index crosses `bounds`. Few requests
+    /// outlast `age`. Beyond it, levels follow at a constant factor, while longer requests have a
+    /// share of `whole`, the time of all requests.
     fn ladder(&self, bounds: &[f64], whole: f64) -> Ladder {
         let level = |index: &f64| bounds.iter().filter(|bound| index < bound).count();
         let mut levels = self.stretches.iter().map(|(age, index)| (Nanos::new(*age as u64), level(index)));
@@ -150,9 +150,9 @@ impl<'t> Descent<'t> {
     }
 }
 
-/// The Gittins index of requests of this `age`, if they are next interrupted at the age `least` or
-/// later. Also the best age for that, as the number of `buckets` that end by then. The first bucket
-/// begins at `age`.
+/// The Gittins index of requests of this `age` that are next interrupted at the age `least` or
+/// later. Also the best age to interrupt, as the number of `buckets` that end by then. The first
+/// bucket begins at `age`.
 fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize)> {
     let all: f64 = buckets.iter().map(|bucket| bucket.count).sum();
     let (mut ended, mut time) = (0.0, 0.0);
@@ -222,15 +222,13 @@ mod tests {
     fn two_classes_have_two_levels() {
         assert_eq!(of(&[(500, 99_500), (500_000, 500)]), [Nanos::new(2_000)], "20 yields");
         assert_eq!(of(&[(1_000, 50_000), (100_000, 50_000)]).len(), 1);
-        // One in 10,000, with a sixth of the time: too few to look at one by one, and too heavy to
-        // be let be.
+        // One in 10,000 has a sixth of the time: too few to judge by, too heavy to ignore.
         assert_eq!(of(&[(1_000, 999_900), (2_000_000, 100)])[0], Nanos::new(2_000));
         assert!(of(&[(10_000, 10_000), (20_000, 10_000)]).is_empty(), "a factor of two");
         assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
     }
 
-    // What has taken long ends as soon as what begins, or sooner: is first come, first served left
-    // alone?
+    // Where long-running requests end no later than fresh ones, is it first come, first served?
     #[test]
     fn light_tails_have_one_level() {
         for seed in 0..20 {
@@ -240,7 +238,7 @@ mod tests {
         }
     }
 
-    // Are there a few levels for a heavy tail, much the same for each sample of it?
+    // Does a heavy tail give a few levels, about the same for each sample?
     #[test]
     fn heavy_tails_have_levels_far_apart() {
         let apart = |pair: &[Nanos]| pair[1].get() as f64 / pair[0].get() as f64;
@@ -258,8 +256,8 @@ mod tests {
         }
     }
 
-    // Are there always limits, few and ascending, whatever was measured: single requests, none but
-    // heavy ones, free yields?
+    // Are limits always few and ascending, whatever was measured: single requests, only heavy ones,
+    // free yields?
     #[test]
     fn any_service_times_have_ascending_limits() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -280,7 +278,7 @@ mod tests {
         assert!(of(&[(100, 1)]).is_empty() && of(&[(10, 19)]).is_empty(), "less than 20 yields");
     }
 
-    // Is the first level as long as it takes for yields to cost little?
+    // Is the first level long enough that yields cost little?
     #[test]
     fn dear_yields_make_the_first_level_long() {
         let lognormal = |yield_ns| {
@@ -293,7 +291,7 @@ mod tests {
             "{cheap:?} {middle:?} {dear:?}"
         );
         assert!(dear.0 < cheap.0, "{cheap:?} {dear:?}");
-        // TPC-C: 52 % would leave a level that ends behind 6 us.
+        // TPC-C: with a level that ends after 6 us, 52 % would leave it.
         let tpcc = [(5_700, 44_000), (6_000, 4_000), (20_000, 44_000), (88_000, 4_000), (100_000, 4_000)];
         let [limit] = of(&tpcc)[..] else { panic!("{:?}", of(&tpcc)) };
         assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
@@ -310,8 +308,8 @@ mod tests {
         (0..classes).map(|class| ladders.of(Some(class)).first()).collect()
     }
 
-    // A class whose requests are of two kinds gives way within itself; one of which nothing is
-    // known, as all together do.
+    // Does a class with two kinds of requests have limits of its own? Does an unmeasured class use
+    // those of all requests?
     #[test]
     fn a_class_has_limits_of_its_own() {
         let ladders = of_classes(&[&[(1_000, 90_000)], &[(10_000, 9_000), (1_000_000, 1_000)], &[(50_000, 3)]]);

@@ -1,6 +1,6 @@
-//! `auto`: the levels of attained service that suit the measured service times and the measured
-//! cost of a yield. It has hysteresis, and a reason to publish. Where they call for none, first
-//! come, first served.
+//! `auto`: chooses levels of attained service from the measured service times and the measured cost
+//! of a yield, with hysteresis and a published reason. Without a use for levels, it serves in order
+//! of arrival.
 
 pub mod gittins;
 mod tail;
@@ -10,58 +10,58 @@ use super::ladder::{Ladder, Ladders};
 use super::tuning::{Measured, Objective, Tuning};
 use crate::time::Nanos;
 
-/// What is decided once a second from what was measured, and why.
+/// A decision of `auto`, made once a second, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where requests change their level. With one level none gives way.
+    /// The levels of requests by CPU time. With a single level, no request gives way.
     pub ladders: Ladders,
-    /// Whether requests of level 0 are served in the order in which they came, from one queue.
+    /// Whether one queue serves requests of level 0 in order of arrival.
     pub in_order: bool,
-    /// Workers whose heavy requests watch closely for fresh ones (soft reservation); `None` = all.
+    /// Number of workers whose heavy requests watch closely for fresh ones (soft reservation);
+    /// `None` = all.
     pub watchers: Option<usize>,
-    /// The reason.
+    /// Why it was decided so, for people.
     pub reason: String,
-    /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
+    /// Whether too little is measured yet. Then requests give way after the configured slice.
     pub is_start: bool,
 }
 
-/// The state of `auto`: the decision in force, and the one that may replace it.
+/// The state of `auto`: the current decision and the candidate to replace it.
 #[derive(Clone, Debug)]
 pub struct Auto {
-    /// What is not measured.
+    /// The settings and costs, without measurements.
     tuning: Tuning,
-    /// The decision in force.
+    /// The current decision.
     pub current: Decision,
-    /// The last decision, where it differs from the one in force, and how many in a row agree with
-    /// it.
+    /// The last decision if it differs from the current one, and how many in a row agreed with it.
     other: Option<(Decision, u32)>,
-    /// A different choice comes into force once it is the outcome of this many decisions in a row.
+    /// How many decisions in a row must agree before they replace the current one.
     in_a_row: u32,
     /// Decisions since the last change, or since `in_a_row` was last halved.
     unchanged: u32,
-    /// Whether the decision in force rests on requests that are no more.
+    /// Whether the current decision rests on a mix of requests that has since shifted.
     is_outdated: bool,
 }
 
-/// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more
-/// than this (`estimate`); this is for the judgement that there is none.
+/// Number of recent requests that suffices for a decision. A gap with few requests on one side
+/// takes more (`estimate`); this many suffice to judge that there is no gap.
 const REQUESTS_MIN: u64 = 500;
 
-/// A different choice comes into force once it is the outcome of this many decisions in a row. Each
-/// change doubles the number, up to the fourth, and an hour without one halves it. Near the bound
-/// between two choices, chance decides each time. No margin is wide enough for a sample of which
-/// one request has a twentieth of the time. A shift of the mix is no chance: after it the second
-/// decision that lets requests give way comes into force. A decision for first come, first served
-/// gets no such credit. Heavy requests that come for a second now and then are a shift each time,
-/// and light ones must stay ahead of them.
+/// Hysteresis: how many decisions in a row must agree to replace the current one. Near the boundary
+/// between two choices, chance decides each time. No margin is wide enough: one request may have a
+/// twentieth of the sampled time. So each change doubles the number, up to
+/// [`DECISIONS_IN_A_ROW_MAX`], and an hour without a change halves it. After a shift of the mix,
+/// [`DECISIONS_AFTER_SHIFT`] suffice if they let requests give way. A decision for first come,
+/// first served takes the full number. Heavy requests that come for a second now and then shift the
+/// mix each time, and light ones must stay ahead of them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
 const DECISIONS_UNCHANGED: u32 = 3_600;
 
 impl Auto {
-    /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the
-    /// time scale and the objective.
+    /// The state before any measurement. `tuning` gives the cost of a yield, the time scale and the
+    /// objective.
     pub fn new(tuning: &Tuning) -> Auto {
         Auto {
             tuning: Tuning { measured: None, ..tuning.clone() },
@@ -73,8 +73,7 @@ impl Auto {
         }
     }
 
-    /// The same, where what `tuning` has measured has been so for as many decisions as it takes to
-    /// come into force.
+    /// The state as if the measurements in `tuning` had lasted long enough to be decisive.
     pub fn settled(tuning: &Tuning) -> Auto {
         let mut auto = Auto::new(tuning);
         for _ in 0..DECISIONS_IN_A_ROW {
@@ -83,8 +82,8 @@ impl Auto {
         auto
     }
 
-    /// Judges anew; returns the decision if it changes what is in force. To be called every second
-    /// with what was measured in the last seconds.
+    /// Decides anew from the last seconds. Returns the decision if it replaces the current one.
+    /// Call it every second.
     pub fn decide(&mut self, measured: &Measured) -> Option<&Decision> {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
@@ -94,9 +93,9 @@ impl Auto {
         let decision = self.judge(measured);
         let current = &self.current;
         let (begins, too_few) = (current.is_start, decision.is_start);
-        // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is
-        // that light requests alone end while heavy ones are left: first come, first served would
-        // let them wait for these.
+        // Too few requests are no reason to leave a well-founded choice. Neither are seconds in
+        // which only light requests end while heavy ones are left over: in order of arrival, light
+        // ones would wait for those.
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {
@@ -112,10 +111,10 @@ impl Auto {
         }
         let is_urgent = self.is_outdated && decision.gives_way();
         let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
-        // That older requests speak against it counts as one, where one more is not enough.
+        // A contradiction by the older requests counts as one decision, where one more does not
+        // suffice.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
-        // Any decision from measurements is better than one without any, or from those of other
-        // requests.
+        // Any decision from measurements beats one without any, or one from an earlier mix.
         let agrees = |other: &Decision| begins || is_urgent || other.is_like(&decision);
         let before = self.other.take().filter(|(other, _)| agrees(other));
         let count = before.map_or(first, |(_, count)| count + 1);
@@ -123,7 +122,7 @@ impl Auto {
             self.other = Some((decision, count));
             return None;
         }
-        // The first choice rests on a few seconds: to correct it is no change of mind.
+        // The first choice rests on a few seconds, so correcting it does not count as a change.
         if !begins {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
@@ -132,8 +131,8 @@ impl Auto {
         Some(&self.current)
     }
 
-    /// What serves requests of which none is to give way. One queue keeps the order of arrival;
-    /// where there is no time to pass each request on, it is one level.
+    /// Serves all requests in order of arrival. One queue keeps that order. If there is no time to
+    /// pass each request on through a queue, one level keeps it roughly.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
         let in_order = self.tuning.has_time_to_pass_on(measured);
         Decision { in_order, ..Decision::of(Ladders::blind(Ladder::new(0)), reason) }
@@ -163,9 +162,9 @@ impl Auto {
                 },
             );
         };
-        // Giving way at each arrival may cost 0.6 of a light request's time in its handler. Soft
-        // reservation may cost all that a light request takes of its worker. (Simulated, with and
-        // without the kernel's part.)
+        // Limits from simulations: giving way at each arrival may cost 0.6 of a light request's
+        // time in its handler. Soft reservation may cost as much as a light request takes of its
+        // worker.
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
@@ -197,17 +196,17 @@ impl Auto {
 }
 
 impl Decision {
-    /// That requests go by these levels, and workers ask one another to step aside.
+    /// Requests use these levels, and workers ask one another to give way.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
         Decision { ladders, in_order: false, watchers: None, reason: reason.into(), is_start: false }
     }
 
-    /// That requests give way once they have taken `budget`, whatever is measured.
+    /// Requests give way after `budget`, whatever is measured.
     pub fn given(budget: Nanos) -> Decision {
         Decision::of(Ladders::blind(Ladder::from_iter([budget])), "the limit is the slice that is set")
     }
 
-    /// What is decided of too few requests.
+    /// The decision while too few requests are measured.
     fn too_few(requests: u64, budget: Nanos) -> Decision {
         let reason =
             format!("{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)");
@@ -219,7 +218,7 @@ impl Decision {
         self.ladders.first_limit().is_some()
     }
 
-    /// Whether `other` is the same policy, with limits that differ by no more than noise.
+    /// Whether `other` decides the same, with limits that differ by noise only.
     fn is_like(&self, other: &Decision) -> bool {
         let plain = |decision: &Decision| (decision.in_order, decision.watchers.is_some(), decision.is_start);
         self.ladders.are_like(&other.ladders) && plain(self) == plain(other)
@@ -227,7 +226,7 @@ impl Decision {
 }
 
 impl Objective {
-    /// The levels of requests of which this was measured, where a yield costs `yield_cost`.
+    /// The levels for the measured requests, where a yield costs `yield_cost`.
     pub(crate) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
         let by_index = |of_class| gittins::ladders(&measured.times, of_class, yield_cost);
         match self {

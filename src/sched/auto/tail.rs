@@ -1,32 +1,32 @@
-//! Levels of the longest requests: where a percentile is all that counts, and where measurements
-//! say no more.
+//! Levels for the longest requests: where a percentile is all that counts, and where there are too
+//! few measurements.
 //!
-//! p99.9 of the latency is no worse for what happens to fewer than one request in 1,000. So these
-//! can go last, and where they hold much of the time all others wait for less. What takes next to
-//! none of the time can go first, and nothing else waits for longer. The others are served in the
-//! order in which they came. Without the longest, service times have a light tail. Then no order
-//! that knows as little has a latency with a lighter tail (Wierman and Zwart 2012).
+//! What happens to fewer than one request in 1,000 does not affect p99.9 of the latency. So the
+//! longest requests can go last; if they take much of the time, all others wait less. Requests that
+//! take next to none of the time can go first without delaying others. The rest is served in order
+//! of arrival. Without the longest, service times have a light tail. Then no order that knows as
+//! little gives the latency a lighter tail (Wierman and Zwart 2012).
 
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::ladder::{LIMITS_MAX, Ladder};
 use crate::time::Nanos;
 
-/// Requests that do not outlast the first limit: half of those beyond p99.9 do, since the limit is
-/// as uncertain as a sample.
+/// Share of requests that never reach the levels that go last. Only half of those beyond p99.9 do,
+/// because a sample places the limit inexactly.
 const QUANTILE: f64 = 0.9995;
 
-/// Requests that go first take at most this share of the workers' time up to there.
+/// The largest share of the workers' time that requests in the levels that go first may take.
 const FIRST_SHARE_MAX: f64 = 0.05;
 
-/// Levels go on by this factor while what takes longer has that share of the time.
+/// Levels follow at this factor while longer requests have at least [`TIME_MIN`] of the time.
 pub(super) const FACTOR: f64 = 4.0;
 const TIME_MIN: f64 = 0.02;
 
-/// The shortest time to a level that is worth a yield, in yields.
+/// The shortest level, as a multiple of a yield's cost.
 pub(super) const YIELDS_MIN: u64 = 20;
 
-/// The levels under which p99.9 of the latency is least, of requests with these service times,
-/// where a yield costs `yield_cost`. Those for the slowdown begin at `limits`.
+/// The levels that minimise p99.9 of the latency for these service times, where a yield costs
+/// `yield_cost`. `limits` are the levels for the slowdown.
 pub(super) fn ladder(times: &ServiceTimes, limits: impl Iterator<Item = Nanos>, yield_cost: Nanos) -> Ladder {
     let mut ladder: Ladder = limits.take_while(|limit| times.handler_share_within(*limit) <= FIRST_SHARE_MAX).collect();
     let longest = times.quantile(QUANTILE).max(yield_cost.times(YIELDS_MIN)).plus(Nanos::new(1));
@@ -34,7 +34,7 @@ pub(super) fn ladder(times: &ServiceTimes, limits: impl Iterator<Item = Nanos>, 
     ladder
 }
 
-/// Adds levels to `ladder` from `age` on, where all requests take `whole`.
+/// Adds levels to `ladder` from `age` on. `whole` is the time of all requests.
 pub(super) fn go_on(ladder: &mut Ladder, times: &ServiceTimes, mut age: f64, whole: f64) {
     while ladder.last() < LIMITS_MAX && time_beyond(times, age) > TIME_MIN * whole {
         ladder.rise_to(ladder.last() + 1, Nanos::new(age as u64));
@@ -42,7 +42,7 @@ pub(super) fn go_on(ladder: &mut Ladder, times: &ServiceTimes, mut age: f64, who
     }
 }
 
-/// The time that requests take in their handlers after they have taken `age`.
+/// The time that requests spend in their handlers beyond their first `age` of CPU time.
 pub(super) fn time_beyond(times: &ServiceTimes, age: f64) -> f64 {
     times.bins.iter().map(|(took, count)| (took.get() as f64 - age).max(0.0) * *count as f64).sum()
 }
@@ -63,7 +63,7 @@ mod tests {
         ladder(times, std::iter::empty(), Nanos::new(100)).limits().collect()
     }
 
-    // Do half as many go last as do not count, where they hold much of the time?
+    // Do half as many requests go last as p99.9 ignores, where they take much of the time?
     #[test]
     fn one_request_in_two_thousand_goes_last_where_the_tail_is_heavy() {
         for seed in 0..5 {
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    // Is it first come, first served where no percentile gains by anything else?
+    // Is it first come, first served where nothing else improves a percentile?
     #[test]
     fn light_tails_and_few_classes_have_one_level() {
         assert_eq!(limits(&drawn(Exp::new(0.1).expect("a rate"), 1)), [], "exponential");
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(of(&[]), []);
     }
 
-    // Does what takes a hundredth of the time go first, and not what takes a tenth?
+    // Do requests with a hundredth of the time go first, but not those with a tenth?
     #[test]
     fn what_takes_little_goes_before_the_others() {
         for (heavy, count) in [(100_000, 1), (10_000, 0)] {

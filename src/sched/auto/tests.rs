@@ -16,17 +16,17 @@ fn measured(times: &ServiceTimes) -> Measured {
     Measured::new(times.clone(), beside, 1.0)
 }
 
-/// Of which nothing is known but the cost of a yield.
+/// An `auto` that knows only the cost of a yield.
 fn auto(yield_ns: u64) -> Auto {
     Auto::new(&Tuning { yield_cost: Nanos::new(yield_ns), ..Tuning::new(4, Nanos::ZERO) })
 }
 
-/// What is decided from these service times by themselves.
+/// The decision from these service times alone.
 fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
     auto(yield_ns).judge(&measured(times))
 }
 
-/// The name of the policy, or that no request gives way under it.
+/// The name of the decided policy, or that no request gives way.
 fn judged(times: &ServiceTimes, yield_ns: u64) -> &'static str {
     let decision = decided(times, yield_ns);
     match decision.name().name() {
@@ -46,7 +46,7 @@ fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     decision.ladders.first_limit().expect("a limit")
 }
 
-// Does the cost of a yield decide, and whether costs are alike?
+// Does the cost of a yield decide? Does similarity of the service times?
 #[test]
 fn costs_and_yields_decide() {
     let beside = |times: ServiceTimes| ServiceTimes { beside: Nanos::new(2_680), ..times };
@@ -55,12 +55,12 @@ fn costs_and_yields_decide() {
         (extreme(), 150, "levels"),
         (extreme(), 450, "reserved"),
         (extreme(), 2_000, "one level"),
-        // Where a light request takes 3.18 us of its worker, the same yields cost it less.
+        // With 3.18 us of each light request outside handlers, yields cost relatively less.
         (beside(extreme()), 450, "reserved"),
         (beside(extreme()), 2_000, "reserved"),
         (beside(extreme()), 4_000, "one level"),
         (alike(10_000), 100, "global"),
-        // 20 yields outlast the heavy.
+        // 20 yields take longer than a heavy request.
         (times(&[(500, 9_000), (5_500, 1_000)]), 300, "global"),
     ] {
         assert_eq!(judged(&times, yield_ns), expected, "{times:?}, yields of {yield_ns} ns");
@@ -68,9 +68,9 @@ fn costs_and_yields_decide() {
     assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400, Nanos::ZERO));
 }
 
-// To pass on a request of 10 us takes .65 us: two yields of .1 us, and a look of .45 us. So 4
-// workers have time for that until 3.74 of them are busy. Among groups it takes eight times as
-// long.
+// To pass a request of 10 us on takes .65 us: two yields of .1 us and a look of .45 us. So 4
+// workers have the time until 3.74 of them are busy. With groups, passing on costs eight times as
+// much.
 #[test]
 fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
     let judged = |groups, busy_workers| {
@@ -85,15 +85,14 @@ fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
     );
 }
 
-// Emulated cores measure service times exactly: would a real core's noise change what is chosen,
-// and how far the budget?
-// Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a
-// busy virtual machine.
+// Emulated cores measure exactly. Would the noise of real cores change the choice or the budget?
+// Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as on a busy
+// virtual machine.
 #[test]
 fn the_noise_of_a_real_clock_changes_no_choice() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     // Extreme and high bimodal, micropools, and two mixes for real cores: heavy requests in 10,000,
-    // and both costs.
+    // and both service times.
     for (heavies, light, heavy) in [
         (50, 500, 500_000),
         (5_000, 1_000, 100_000),
@@ -112,7 +111,7 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
             first_limit(&ServiceTimes::new(noisy.collect::<Vec<_>>()), 100).get()
         };
         let (exact, brief, long) = (budget(0), budget(2_300), budget(46_000));
-        // What light requests take, and some that were interrupted count among them.
+        // Light requests, some of them interrupted.
         for (noisy, interruption) in [(brief, 2_300), (long, 46_000)] {
             let most = (exact + 2 * interruption) * 3 / 2;
             assert!(noisy >= exact && noisy <= most, "{light} and {heavy} ns: {noisy}, {exact} to {most}");
@@ -120,8 +119,7 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
     }
 }
 
-// Does the number of decisions in a row, which grows with each change, fall again by half after an
-// hour without any?
+// Does an hour without a change halve the number of decisions that a change takes?
 #[test]
 fn an_hour_without_a_change_halves_what_a_change_takes() {
     let mut auto = auto(100);
@@ -137,8 +135,8 @@ fn an_hour_without_a_change_halves_what_a_change_takes() {
     assert_eq!(after(&mut auto, 3 * DECISIONS_UNCHANGED), 1, "no fewer than at the start");
 }
 
-// Is something chosen after three seconds with enough requests, also where each of them calls for
-// something else? Is it said until then how few there were?
+// Is there a first choice after three seconds with enough requests, even if every second decides
+// differently? Until then, does the reason say how few requests there were?
 #[test]
 fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = auto(100);
@@ -150,8 +148,8 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.name().name() == "levels"));
 }
 
-// Does the decision in force change with the third of three that agree? Does the count begin anew
-// with any other, and with one that confirms what is in force?
+// Does the third agreeing decision replace the current one? Does any other decision, or a
+// confirmation, restart the count?
 #[test]
 fn a_decision_changes_when_three_agree() {
     let [near, far] =
@@ -164,9 +162,9 @@ fn a_decision_changes_when_three_agree() {
     assert_eq!(changes, [[false; 8].as_slice(), &[true]].concat()[..]);
 }
 
-// After a shift of the mix, does the second decision that lets requests give way come into force,
-// unless one confirms what is in force? Also where the two differ, and after many changes? Does
-// first come, first served take as many as ever, of which the shift counts as one?
+// After a shift of the mix, does the second decision with levels replace the current one, unless
+// one confirms it? Even if the two differ, and after many changes? Does first come, first served
+// still take the full number, the shift counting as one?
 #[test]
 fn after_a_shift_the_second_decision_counts() {
     let [alike, near, far] = [(10_000, 10_000), (20_000, 2_000_000), (200_000, 20_000_000)]
@@ -200,12 +198,12 @@ fn after_a_shift_the_second_decision_counts() {
     assert_eq!(changes, [false, false, false, true]);
 }
 
-/// How often the choice changes in an hour of decisions, each on the last ten seconds of 100
-/// requests a second. Their service times in microseconds are drawn.
+/// Number of changes in an hour of decisions. Each uses the last ten seconds of 100 requests a
+/// second, with service times drawn in microseconds.
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut auto = auto(yield_ns);
-    // Sorted, each with its second: to sort all of them each time would take most of the test's
+    // Kept sorted with the second of each, because sorting all each time would dominate the test's
     // time.
     let mut recent: Vec<(Nanos, usize)> = Vec::new();
     let changes = (0..3_600).filter(|second| {
@@ -217,9 +215,9 @@ fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256Plus
     changes.count()
 }
 
-// Does the choice rest where two are as good, so that each sample calls for another? Method: an
-// hour of samples at each bound. With three decisions in a row for every change there were 220,
-// 132, 214, 245, 211 and 326.
+// Is the choice stable where two are equally good? Method: an hour of samples at each boundary.
+// With three decisions in a row for every change, there were 220, 132, 214, 245, 211 and 326
+// changes.
 #[test]
 fn chance_does_not_change_the_choice_all_the_time() {
     let lognormal = |mean: f64, variation: f64| LogNormal::from_mean_cv(mean, variation).expect("a spread");

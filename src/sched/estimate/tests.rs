@@ -34,20 +34,19 @@ fn a_gap_stands_between_two_humps() {
     }
 }
 
-// Does the time beside the handler, which a light request takes as a heavy one does, count for the
-// light ones?
+// Does the time outside the handler, equal for light and heavy requests, count for the light ones?
 #[test]
 fn the_time_beside_handlers_is_work_too() {
     let free = bimodal((500, 99_500), (500_000, 500));
     let charged = ServiceTimes { beside: Nanos::new(2_680), ..free.clone() };
     let budget = Nanos::new(5_000);
-    // 3.18 us of each light request, and 5 us of each heavy one, of 5.68 us in the mean.
+    // 3.18 us per light and 5 us per heavy request, 5.68 us on average.
     assert!((charged.share_within(budget) - 0.5617).abs() < 0.0001, "{}", charged.share_within(budget));
     assert_eq!((free.mean(), charged.mean()), (Nanos::new(2_997), Nanos::new(5_677)));
     assert_eq!(ServiceTimes { beside: budget, ..ServiceTimes::default() }.mean(), Nanos::ZERO);
     assert_eq!(softly_reserved_workers(&charged, budget, 0.7 * 14.0, 14), 2, "what handlers take of it");
     assert_eq!(free.widest_gap(), charged.widest_gap(), "a gap is of the time in the handler");
-    // Heavy ones that take a tenth of the time in handlers, and a fiftieth of the workers'.
+    // Heavy requests with a tenth of the time in handlers, and a fiftieth of the workers' time.
     let few = bimodal((500, 100_000), (50_000, 100));
     assert!(few.widest_gap().is_some() && ServiceTimes { beside: Nanos::new(2_680), ..few }.widest_gap().is_none());
 }

@@ -1,34 +1,34 @@
-//! The time in which a worker could not serve anything. Nothing has waited then because work comes
-//! too fast.
+//! Times in which a worker could not run, because it had no CPU or nothing to do. Waits in these
+//! times do not count as overload.
 
 use crate::time::Nanos;
 
-/// The least time without a CPU that counts.
+/// The shortest time without a CPU that counts.
 const ABSENT_MIN: Nanos = Nanos::from_millis(10);
-/// How many absences it knows: a long one, and the short ones that a shared host leaves after it.
-/// Few, for a host that always gives too little time leaves the server overloaded.
+/// How many absences a worker remembers: a long one, and the short ones that a shared host adds
+/// after it. Few, because a host that always gives too little time does overload the server.
 const KNOWN: usize = 8;
-/// How long an absence keeps its place from a longer one: as long as clients wait.
+/// How long an absence is remembered before others may replace it: as long as clients wait.
 const KEPT: Nanos = Nanos::from_secs(1);
 
-/// When a worker last had no CPU, or nothing to do.
+/// Remembers when a worker had no CPU, or nothing to do.
 ///
-/// It looks for that only when it finds something old. Of the time without a CPU it knows the
-/// length, and takes it to have just ended.
+/// It checks only when the worker finds an old request. The clock of CPU time then tells the length
+/// of an absence, which is taken to have just ended.
 #[derive(Clone, Debug)]
 pub struct Absence {
-    /// When each began and ended, in no order. None overlap.
+    /// Start and end of each absence, in no order, without overlap.
     absences: [(Nanos, Nanos); KNOWN],
-    /// Since when the worker had nothing to do, if it has not looked since.
+    /// Since when the worker has had nothing to do; `None` once checked.
     rests_since: Option<Nanos>,
-    /// What its thread has had of a CPU until a time.
+    /// The CPU time that the worker's thread has had until a given time.
     had: fn(Nanos) -> Nanos,
-    /// When it last looked, and what the thread had had until then.
+    /// When it was last checked, and the CPU time at that moment.
     looked: (Nanos, Nanos),
 }
 
 impl Absence {
-    /// That of a worker whose thread `had` so much of a CPU until a time.
+    /// For a worker whose thread has had the CPU time `had`.
     pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
         let [never, looked] = [(Nanos::ZERO, Nanos::ZERO); 2];
         Absence { absences: [never; KNOWN], rests_since: None, had, looked }
@@ -39,7 +39,7 @@ impl Absence {
         self.rests_since = Some(now);
     }
 
-    /// Looks whether the worker was away before `now`.
+    /// Checks whether the worker was absent just before `now`.
     pub(super) fn look(&mut self, now: Nanos) {
         let (rested, passed) = (self.rests_since.take(), now.minus(self.looked.0));
         if rested.is_none() && passed < ABSENT_MIN {
@@ -52,14 +52,14 @@ impl Absence {
         if now.minus(from) < ABSENT_MIN {
             return;
         }
-        // A short one does not make the worker forget a long one before it.
+        // A short absence does not replace a recent long one.
         let worth = |(from, until): &(Nanos, Nanos)| (now.minus(*until) < KEPT, until.minus(*from));
         if let Some(least) = self.absences.iter_mut().min_by_key(|absence| worth(absence)) {
             *least = (from, now);
         }
     }
 
-    /// How long the worker was away after `time`.
+    /// For how long the worker was absent after `time`.
     pub(super) fn since(&self, time: Nanos) -> Nanos {
         self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
     }

@@ -1,9 +1,9 @@
-//! When a request has waited for too long, after CoDel: `README.md` beside this file argues the
-//! rule and its numbers.
+//! Load shedding: when a request has waited too long, after CoDel. `README.md` in this folder
+//! argues the rule and its constants.
 //!
-//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`]
-//! is what a worker sees: whether a queue stands, so that what is old in it is shed. Threads and
-//! virtual time use both.
+//! [`WaitBounds`] are limits, from the setting or from measured service times. [`StandingQueues`]
+//! is what a worker observes: whether a standing queue has formed, from which old requests are
+//! shed. Threads and virtual time use both.
 
 mod absence;
 mod shedding;
@@ -18,62 +18,64 @@ use super::estimate::ServiceTimes;
 use super::tuning::MaxWait;
 use crate::time::Nanos;
 
-/// Bounds on the time that requests wait.
+/// Limits on the time that requests wait. A queue *stands* (CoDel's standing queue) while nothing
+/// young leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitBounds {
-    /// What has waited for less is young. [`Nanos::MAX`] = everything is.
+    /// A request that has waited less than this is young. [`Nanos::MAX`] = every request is.
     pub target: Nanos,
-    /// A queue that has stood of late stands again once nothing young has left it for this long;
-    /// zero = it always does.
+    /// A queue that stood recently stands again once nothing young has left it for this long; zero
+    /// = every queue always stands.
     pub interval: Nanos,
-    /// What has waited for this long in a queue that stands is shed.
+    /// A request that has waited this long is shed if its queue stands.
     pub bound: Nanos,
-    /// What has waited for this long is shed from any queue: the answer would come too late.
+    /// A request that has waited this long is shed from any queue, because its answer would be too
+    /// late.
     pub limit: Nanos,
-    /// How long clients wait. A request that has begun is broken off after so much.
+    /// How long clients wait for an answer. A begun request is aborted after this time.
     pub patience: Nanos,
 }
 
-/// How long clients wait, as far as is known. Most clients of UDP services repeat a request, or ask
-/// another server, after 1 to 5 s.
+/// How long clients are assumed to wait. Most clients of UDP services resend, or ask another
+/// server, after 1 to 5 s.
 const PATIENCE: Nanos = Nanos::from_secs(1);
-/// The least patience, in service times: where requests take seconds, their clients know that.
+/// The least patience, in service times: clients of requests that take seconds expect that.
 const PATIENCE_SERVICES: u64 = 5;
-/// The part of the patience that is left for service and reply at least, as its inverse.
+/// At least this part of the patience, 1/10, is kept for service and reply.
 const REPLY_PART: u64 = 10;
-/// A queue stands, for the first time, once nothing young has left it for this part of the
-/// patience, as its inverse. Bursts are shorter, and no client has left by then.
+/// A queue stands for the first time once nothing young has left it for this part of the patience,
+/// 1/2. Bursts are shorter, and no client has given up by then.
 const ONSET_PART: u64 = 2;
-/// The least target: that of CoDel (RFC 8289, section 4.3).
+/// The least target, as CoDel has it (RFC 8289, section 4.3).
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
-/// The least interval: that of CoDel.
+/// The least interval, as CoDel has it.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
-/// The target in units of [`ServiceTimes::delay_unit`].
+/// The target, as a multiple of [`ServiceTimes::delay_unit`].
 const TARGET_UNITS: u64 = 10;
-/// The bound in targets, as in Facebook's CoDel.
+/// The bound, as a multiple of the target, as in Facebook's CoDel.
 const BOUND_TARGETS: u64 = 2;
-/// The interval in targets.
+/// The interval, as a multiple of the target.
 const INTERVAL_TARGETS: u64 = 4;
-/// Requests in a row that stepped aside, from which on the next is taken to. Where one in twenty is
-/// light, a row of this length is one in 27.
+/// After this many yielding requests in a row, the next is assumed to yield too. If one in twenty
+/// is light, 64 in a row yield one time in 27.
 const HEAVY_IN_A_ROW: u32 = 64;
-/// Of requests that are taken to step aside, one in so many is tried. Its first slice is lost as
-/// often as not, which is little beside the service of one.
+/// One in this many requests that are assumed to yield is tried anyway. About half of these waste
+/// their first slice, which is little beside the service of one.
 const TRIED: u32 = 16;
-/// Mean times between two ends that a worker sees, after which nothing is taken to end any more.
+/// After this many mean times between ends that a worker sees, nothing is assumed to end any more.
 const UNMOVED: u64 = 4;
-/// Measured requests below which nothing is known.
+/// With fewer measured requests than this, nothing counts as known.
 const MEASURED_MIN: u64 = 20;
-/// The share of requests that take no longer than [`expected_service`].
+/// The quantile of service times that [`expected_service`] returns.
 const EXPECTED_QUANTILE: f64 = 0.9;
 
 impl WaitLimits {
-    /// The limits under `max_wait` until something is measured.
+    /// The limits under `max_wait` before anything is measured.
     pub fn unmeasured(max_wait: MaxWait) -> WaitLimits {
         let bounds = match max_wait {
             MaxWait::Off => WaitBounds::NONE,
             MaxWait::For(bound) => WaitBounds::always(bound, bound),
-            // Half of the time is for a service of which nothing is known.
+            // Half of the patience is for a service of unknown length.
             MaxWait::Auto => {
                 let half = Nanos::new(PATIENCE.get() / 2);
                 WaitBounds { interval: half, ..WaitBounds::always(half, PATIENCE) }
@@ -82,9 +84,9 @@ impl WaitLimits {
         WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE }
     }
 
-    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way
-    /// in and out. Within `first_slice`, a request could go before other fresh ones (`None` = for
-    /// all its time). `None` where too few were measured to tell.
+    /// The limits under `max_wait` for requests with the service times `times`, and `beside`
+    /// outside the handler for each. After `first_slice`, other fresh requests may go first (`None`
+    /// = never). `None` if too few requests were measured.
     pub fn measured(
         max_wait: MaxWait,
         times: &ServiceTimes,
@@ -108,19 +110,19 @@ impl WaitLimits {
         }
     }
 
-    /// The bounds for a request, which has `begun` or not.
+    /// The limits for a request that has `begun`, or has not.
     pub fn of(&self, begun: bool) -> &WaitBounds {
         if begun { &self.interrupted } else { &self.fresh }
     }
 }
 
 impl WaitBounds {
-    /// The same for a request that must begin within `patience` of its arrival.
+    /// These limits for a request that must begin within `patience` of its arrival.
     pub fn within(self, patience: Nanos) -> WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
     }
 
-    /// No bounds.
+    /// No limits.
     pub const NONE: WaitBounds = WaitBounds {
         target: Nanos::MAX,
         interval: Nanos::MAX,
@@ -129,13 +131,12 @@ impl WaitBounds {
         patience: Nanos::MAX,
     };
 
-    /// What has waited for `limit` is shed, whatever else waits.
+    /// Sheds every request that has waited for `limit`, whether or not a queue stands.
     pub const fn always(limit: Nanos, patience: Nanos) -> WaitBounds {
         WaitBounds { target: limit, interval: Nanos::ZERO, bound: limit, limit, patience }
     }
 
-    /// The bounds for a queue whose requests take `times`, and each of them `beside` for its way in
-    /// and out.
+    /// The limits of a queue whose requests take `times`, and `beside` each outside the handler.
     fn measured(times: &ServiceTimes, beside: Nanos) -> WaitBounds {
         let service = times.quantile(EXPECTED_QUANTILE);
         let patience = PATIENCE.max(service.times(PATIENCE_SERVICES));
@@ -145,58 +146,58 @@ impl WaitBounds {
         WaitBounds { target, interval, bound: target.times(BOUND_TARGETS).min(limit), limit, patience }
     }
 
-    /// The same for requests whose wait is known beforehand: there is no reason to shed what would
-    /// be answered in time.
+    /// These limits for requests whose wait is predicted. Those that would be answered in time are
+    /// not shed.
     fn patient(self) -> WaitBounds {
         WaitBounds { target: Nanos::new(self.limit.get() / 2), interval: self.onset(), bound: self.limit, ..self }
     }
 
-    /// A queue stands, for the first time, once nothing young has left it for this long.
+    /// A queue stands for the first time once nothing young has left it for this long.
     fn onset(&self) -> Nanos {
         self.interval.max(Nanos::new(if self.interval == Nanos::ZERO { 0 } else { self.patience.get() / ONSET_PART }))
     }
 }
 
-/// The service time to expect of a request, where requests took `times`: a high quantile. `None`
-/// where too few were measured to tell.
+/// The expected service time of a request, a high quantile of `times`. `None` if too few were
+/// measured.
 pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
 }
 
-/// The latest time at which a request may begin, so that it is likely to end before `expires_at`.
-/// [`Nanos::MAX`] if it never expires.
+/// The latest time at which a request may begin to end before `expires_at`. [`Nanos::MAX`] if it
+/// never expires.
 ///
-/// `deadline` is the time from its arrival to `expires_at`. `expected` is its service time, of
-/// which it has had `served`. However long that is, half of the deadline is left for waiting. So
-/// requests with short deadlines are tried, and measured.
+/// `deadline` is the time from its arrival to `expires_at`; `expected` is its expected service
+/// time, of which it has had `served`. At least half of the deadline is left for waiting, so that
+/// requests with short deadlines are still tried and measured.
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
-/// The queues of continuations together, as one worker sees them: how long a request that goes into
-/// them will wait.
+/// What one worker knows of the queues of continuations, taken together: how long a request that
+/// enters them will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
-    /// Requests in a row that stepped aside before they ended.
+    /// How many requests in a row yielded before they ended.
     pub(super) in_a_row: u32,
-    /// Requests that were taken to step aside.
+    /// How many requests were assumed to yield.
     asked: u32,
-    /// The wait for each request in front (Little's law: waiting requests = their rate x their
-    /// wait). An EWMA, in which each end has the weight of an eighth.
+    /// The wait per request in front, by Little's law (waiting requests = rate x wait). An EWMA
+    /// with weight 1/8 for each end.
     each: Nanos,
-    /// When such a request last ended, or none waited.
+    /// When a request from the queues last ended, or none waited.
     moved_at: Nanos,
-    /// Whether the queues stand: the wait to expect was long for an interval, and has not been
+    /// Whether the queues stand: the predicted wait was long for an interval, and has not been
     /// short for one since.
     pub(super) stands: bool,
-    /// Since when the wait to expect says otherwise, if it does.
+    /// Since when the predicted wait contradicts `stands`, if it does.
     otherwise_since: Option<Nanos>,
 }
 
 impl HeavyQueue {
-    /// Whether the next request is as good as known to step aside. One in some begins all the same:
-    /// where light ones come again, it tells.
+    /// Whether the next request is assumed to yield. Some of these are tried anyway, to notice
+    /// light requests again.
     #[inline]
     pub fn is_certain(&mut self) -> bool {
         let is_certain = self.in_a_row >= HEAVY_IN_A_ROW;
@@ -204,8 +205,8 @@ impl HeavyQueue {
         is_certain && !self.asked.is_multiple_of(TRIED)
     }
 
-    /// Notes that a request ends which waited for `wait` since it first went into a queue, where
-    /// `behind` others were.
+    /// Notes the end of a request that waited for `wait` since it first entered a queue, behind
+    /// `behind` others.
     #[inline]
     pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
         let each = wait.get() / (behind as u64).max(1);
@@ -215,8 +216,8 @@ impl HeavyQueue {
     }
 
     /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`,
-    /// `waiting` others are in the queues, which `workers` serve, and which are `crowded` if they
-    /// have no room.
+    /// `waiting` others are in the queues, served by `workers` workers; `crowded` = the queues have
+    /// no room.
     pub fn is_full(
         &mut self,
         now: Nanos,
@@ -229,8 +230,8 @@ impl HeavyQueue {
         if waiting == 0 {
             self.moved_at = now;
         }
-        // Where fresh requests take all the time, none of these ends. This worker sees the end of
-        // one in `workers`.
+        // If fresh requests take all the time, no continuation ends. A worker sees the end of one
+        // in `workers`.
         let unmoved = Nanos::new(lasted(self.moved_at).get() / (workers as u64 * UNMOVED));
         let expected = waited.plus(self.each.max(unmoved).times(waiting as u64));
         let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
@@ -242,12 +243,12 @@ impl HeavyQueue {
         (self.stands || crowded) && expected >= most
     }
 
-    /// Whether a request that has begun and waited for `wait` is to be broken off.
+    /// Whether to abort a begun request that has waited for `wait`.
     pub fn gives_up(&self, wait: Nanos, bounds: &WaitBounds) -> bool {
         wait >= bounds.patience && (self.stands || bounds.interval == Nanos::ZERO)
     }
 
-    /// Notes that the worker has nothing to do: the queues do not stand.
+    /// Notes that the worker has nothing to do, so the queues do not stand.
     pub fn on_rest(&mut self, now: Nanos) {
         (self.stands, self.otherwise_since, self.moved_at) = (false, None, now);
     }

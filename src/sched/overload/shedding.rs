@@ -1,5 +1,5 @@
-//! The rule of shedding, as one worker applies it: `README.md` beside this file argues it. Threads
-//! and virtual time call the same functions.
+//! The rule of shedding as one worker applies it; `README.md` in this folder argues it. Threads and
+//! virtual time use the same functions.
 
 use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
@@ -7,35 +7,37 @@ use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::tuning::{MaxWait, Tuning};
 use crate::time::Nanos;
 
-/// What the rule knows of one request.
+/// What the rule of shedding knows of one request: its times, deadline and service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
-    /// When the request came to its socket, as far as that is known.
+    /// When the request reached its socket.
     pub came_at: Nanos,
-    /// Since when it has been ready to run: its arrival, or when it was last put into a queue.
+    /// Since when the request has been ready to run: since its arrival, or since it last entered a
+    /// queue.
     pub ready_at: Nanos,
-    /// The time from which on it must be looked at before it begins, or resumes from a queue: it is
-    /// old then, or too late. [`Nanos::MAX`] = never, and while it runs.
+    /// From this time on, the request must be checked before it begins or resumes: it is then old,
+    /// or too late. [`Nanos::MAX`] = never, and while it runs.
     pub start_by: Nanos,
-    /// The time from which on its answer is worthless; [`Nanos::MAX`] = never.
+    /// When the answer becomes worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
-    /// How long after its arrival it expires; `None` = never.
+    /// Time from the request's arrival until it expires; `None` = never.
     pub deadline: Option<Nanos>,
-    /// Whether its source is not forged. Such a request may wait longer, behind fewer others.
+    /// Whether the source address is known to be genuine. Such a request may wait longer, while
+    /// others are refused.
     pub validated: bool,
-    /// The service that its handler expects of it.
+    /// The service time that the handler expects, if it says so.
     pub cost: Option<Nanos>,
-    /// The service that it has had.
+    /// The service time so far.
     pub service: Nanos,
-    /// Since it first went into a queue of continuations: how many were there, itself included;
-    /// before that 0. `u32::MAX` if it went on for want of room.
+    /// The number of requests in the queues of continuations when this one first entered, itself
+    /// included; 0 before that. `u32::MAX` if it ran on because they were full.
     pub in_line: u32,
-    /// How long it had waited until then.
+    /// How long the request had waited until then.
     pub waited_before: Nanos,
 }
 
 impl Stay {
-    /// A request that came at this time, and never expires.
+    /// A request that arrived at this time and never expires.
     pub fn new(came_at: Nanos) -> Stay {
         Stay {
             came_at,
@@ -51,7 +53,7 @@ impl Stay {
         }
     }
 
-    /// Whether the request has been in its handler.
+    /// Whether the handler has begun.
     pub fn has_begun(&self) -> bool {
         self.service > Nanos::ZERO
     }
@@ -61,7 +63,7 @@ impl Stay {
         now.minus(self.came_at).minus(self.service)
     }
 
-    /// The time from which on the request must not begin.
+    /// The latest time at which the request may begin.
     fn latest_start(&self, class: u8, limits: &WaitLimits) -> Nanos {
         let Some(deadline) = self.deadline else { return Nanos::MAX };
         let expected = self.cost.unwrap_or_else(|| limits.expected(class));
@@ -75,21 +77,21 @@ impl Default for Stay {
     }
 }
 
-/// The numbers of the rule.
+/// The limits that the rule of shedding applies, from the setting and from measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitLimits {
-    /// How long requests may wait that have not begun.
+    /// Limits for requests that have not begun.
     pub fresh: WaitBounds,
-    /// How long requests may wait that stepped aside.
+    /// Limits for requests that have yielded.
     pub interrupted: WaitBounds,
-    /// Service of a request that stepped aside, in the mean; zero where that is not known.
+    /// Mean service time of requests that yield; zero if unknown.
     pub heavy: Nanos,
-    /// The service to expect, by class.
+    /// Expected service time, by class.
     pub expected: [Nanos; CLASSES],
 }
 
 impl WaitLimits {
-    /// Requests wait for as long as it takes, and none is too late before it has expired.
+    /// No limits: requests wait without end, and are too late only once expired.
     pub const NONE: WaitLimits = WaitLimits {
         fresh: WaitBounds::NONE,
         interrupted: WaitBounds::NONE,
@@ -97,8 +99,9 @@ impl WaitLimits {
         expected: [Nanos::ZERO; CLASSES],
     };
 
-    /// Follows the measured `times` of all requests under a policy with this first slice. Where
-    /// classes may be known, also those of each class. Too few measurements change nothing.
+    /// Updates the limits from the measured `times` of all requests, under a policy with this
+    /// `first_slice`. `of_class` has those of each class, if classes are known. Too few
+    /// measurements change nothing.
     pub fn follow(
         &mut self,
         tuning: &Tuning,
@@ -117,7 +120,7 @@ impl WaitLimits {
         }
     }
 
-    /// The service to expect of a request of `class`.
+    /// The expected service time of a request of `class`.
     pub fn expected(&self, class: u8) -> Nanos {
         self.expected[usize::from(class).min(CLASSES - 1)]
     }
@@ -126,41 +129,41 @@ impl WaitLimits {
 /// Why a request must not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It has waited for too long in a socket that stands.
+    /// It waited too long in a socket whose queue stands.
     Waited,
-    /// It is a heavy one, or of a class whose queue stands, and has waited or would wait for too
-    /// long.
+    /// It is heavy, or of a class whose queue stands, and its wait is too long or would be.
     Refused,
-    /// Its deadline has passed, or would before its end.
+    /// Its deadline has passed, or would pass before its end.
     Expired(Expired),
 }
 
-/// In quarters of the bound, the wait to expect from which on heavy requests do not begin. It is
-/// below what a first slice is refused at, or that would be lost as often as not.
+/// Heavy requests do not begin if their predicted wait is above this many quarters of the bound.
+/// Begun ones are refused only at the full bound; otherwise about half of the first slices would be
+/// wasted.
 const BEGINS_BELOW: u64 = 3;
-/// [`Stay::in_line`] of a request that went on where the queues had no room for it.
+/// The value of [`Stay::in_line`] for a request that ran on because the queues were full.
 const GOES_ON: u32 = u32::MAX;
 
-/// What one worker knows of the queues that it takes from: the sockets, and the queues of
+/// What one worker knows of the queues that it takes from: its sockets, and all queues of
 /// continuations together. A clone is for another worker of the same sockets.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     absence: Absence,
     sockets: StandingQueues,
-    /// Where the policy knows classes, a class may wait while others that came through the same
+    /// Queues by class, if the policy knows classes: one class may wait while others from the same
     /// sockets do not.
     classes: Option<StandingQueues>,
-    /// The classes whose requests stand, a bit for each.
+    /// The classes whose queues stand, one bit each.
     standing: u8,
     heavy: HeavyQueue,
     workers: usize,
-    /// How many jobs the queues have room for.
+    /// Capacity of the queues, in jobs.
     room: usize,
 }
 
 impl Shedding {
-    /// That of one of this many workers, whose queues have so much room, and which take from this
-    /// many sockets. The policy knows classes if `classified`.
+    /// For one of `workers` workers, whose queues have this `room`, and which take from this many
+    /// `sockets`. `classified` = the policy knows classes.
     pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
@@ -169,25 +172,24 @@ impl Shedding {
         Shedding { absence, sockets, classes, standing: 0, heavy, workers, room }
     }
 
-    /// The same for a worker whose thread has had so much of its CPU's time until a time, as far as
-    /// that is known.
+    /// For a worker whose thread has had the CPU time `had`, if that is known.
     pub fn with_cpu(self, had: fn(Nanos) -> Nanos) -> Shedding {
         Shedding { absence: Absence::new(had), ..self }
     }
 
-    /// How long a request has waited until `now`. Where the bounds are measured, without the time
-    /// in which this worker could not serve it.
+    /// How long a request has waited until `now`. If the limits are measured, absences of this
+    /// worker do not count.
     fn waited(&mut self, stay: &Stay, now: Nanos, bounds: &WaitBounds) -> Nanos {
         if bounds.interval == Nanos::ZERO { stay.wait(now) } else { self.waited_at_all(stay, now) }
     }
 
-    /// The same, whatever the bounds are.
+    /// How long a request has waited until `now`, without absences of this worker.
     fn waited_at_all(&mut self, stay: &Stay, now: Nanos) -> Nanos {
         self.absence.look(now);
         stay.wait(now).minus(self.absence.since(stay.came_at))
     }
 
-    /// The time from which on a request of `class`, which is about to wait, must be looked at.
+    /// The time from which on a request of `class` that is about to wait must be checked.
     pub fn start_by(&self, stay: &Stay, class: u8, limits: &WaitLimits) -> Nanos {
         let begun = stay.has_begun();
         let wait = if begun { limits.of(true).patience } else { limits.of(false).target };
@@ -195,14 +197,14 @@ impl Shedding {
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
-    /// Whether a datagram that came to `socket` at that time is to be shed as it is received.
+    /// Whether to shed a datagram that reached `socket` at `came_at`, as it is received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
         let (bounds, wait) = (limits.of(false), self.waited(&Stay::new(came_at), now, limits.of(false)));
         wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`, if it must not. `queue`: how many
-    /// have stepped aside, and whether the gate limits its source.
+    /// Why a fresh request from `socket` must not begin `now`; `None` if it may. `queue` returns
+    /// how many requests have yielded and wait, and whether the gate limits this request's source.
     #[inline]
     pub fn on_begin(
         &mut self,
@@ -222,7 +224,7 @@ impl Shedding {
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = |this: &mut Shedding| {
             let (waiting, limited) = queue();
-            // Each worker has one at hand, and keeps a place for it.
+            // Each worker has one in hand, and keeps a place for it.
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
@@ -230,7 +232,7 @@ impl Shedding {
         cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
-    /// Whether to shed a fresh request of `class` that begins `now`, because its class stands.
+    /// Whether to shed a fresh request of `class` because the queue of its class stands.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
         let wait = self.waited(stay, now, limits.of(true));
         let Some(classes) = &mut self.classes else { return false };
@@ -245,8 +247,8 @@ impl Shedding {
         is_shed
     }
 
-    /// Whether a request that steps aside at `now` would wait for `quarters` quarters of its bound.
-    /// This is the bound for all, or the time to the request's deadline.
+    /// Whether a request that yields at `now` would wait for `quarters` quarters of its bound or
+    /// longer. Its bound is that of all requests, or the time to its deadline.
     #[cold]
     fn is_full(
         &mut self,
@@ -259,8 +261,8 @@ impl Shedding {
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.of(true).within(patience);
-        // In eighths. Where requests of several kinds wait, those of limited sources are refused
-        // first, and validated ones last.
+        // In eighths. If requests of several kinds wait, those of limited sources are refused first
+        // and validated ones last.
         let eighths = match (limited, stay.validated) {
             (true, _) => quarters,
             (false, false) => quarters * 2,
@@ -269,14 +271,14 @@ impl Shedding {
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
-            // Where the queues have no room, what they hold can be more than is done in time.
+            // Full queues may hold more than can be done in time.
             let work = Nanos::new(limits.heavy.get() * waiting as u64 / self.workers as u64);
             let crowded = crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
             self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
         }
     }
 
-    /// Why a continuation must not go on `now`; `None` if it may. It comes from a queue or a pause.
+    /// Why a continuation from a queue or pause must not resume `now`; `None` if it may.
     #[inline]
     pub fn on_resume(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {
@@ -287,16 +289,16 @@ impl Shedding {
         self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 
-    /// Why a request whose time has come must not run `now`, by its own deadline.
+    /// Why a request must not run `now` because of its own deadline; `None` if it may.
     #[cold]
     fn expired(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         let reason = if now >= stay.expires_at { Expired::Passed } else { Expired::TooLate };
         (now >= stay.expires_at.min(stay.latest_start(class, limits))).then_some(Cause::Expired(reason))
     }
 
-    /// Whether a request that steps aside may go into a queue of continuations. If it may not, only
-    /// its first slice is lost: it is asked once. `queue`: how many others are there, and whether
-    /// the gate limits its source. Without `room` there it goes on instead of waiting.
+    /// Whether a request that yields may enter a queue of continuations. It is asked only the first
+    /// time, so a refusal wastes only the first slice. `queue` returns how many others wait, and
+    /// whether the gate limits its source. Without `room` the request runs on instead of waiting.
     pub fn on_put(
         &mut self,
         stay: &mut Stay,
@@ -317,7 +319,8 @@ impl Shedding {
         !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
     }
 
-    /// Whether the queues of continuations stand, or those of a class, as far as this worker knows.
+    /// Whether the queues of continuations stand, or the queue of any class, as far as this worker
+    /// knows.
     pub fn continuations_stand(&self) -> bool {
         self.heavy.stands || self.standing != 0
     }
@@ -327,7 +330,7 @@ impl Shedding {
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
             0 => self.heavy.in_a_row = 0,
-            // It has waited behind none of them.
+            // It ran on and waited behind none.
             GOES_ON => {}
             in_line => {
                 let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);
@@ -336,7 +339,7 @@ impl Shedding {
         }
     }
 
-    /// Notes that the worker has nothing to do: none of its queues stands.
+    /// Notes that the worker has nothing to do, so none of its queues stands.
     pub fn on_rest(&mut self, now: Nanos) {
         self.absence.on_rest(now);
         self.sockets.on_rest(now);

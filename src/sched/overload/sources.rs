@@ -1,5 +1,5 @@
-//! Who used how much CPU time of late, and what share of each source's datagrams may come in.
-//! `sources/README.md` argues the rule and its numbers.
+//! The gate's decisions: which sources used how much CPU time recently, and what share of each
+//! source's datagrams to admit. `sources/README.md` argues the rule and its constants.
 
 use known::{Counts, Known};
 use std::collections::BTreeMap;
@@ -8,79 +8,82 @@ mod known;
 
 pub use known::Part;
 
-/// What part of the datagrams may come in, by the prefix that they come from.
+/// The share of datagrams to admit, by source prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Prefixes of which everything may come in, in ascending order.
+    /// Prefixes of which all datagrams are admitted, ascending.
     pub pass: Vec<u64>,
-    /// Prefixes of which a share may come in, in ascending order.
+    /// Prefixes of which this share is admitted, ascending.
     pub limited: Vec<(u64, f64)>,
-    /// The share of all others.
+    /// The share admitted of all other prefixes.
     pub rest: f64,
 }
 
-/// The queues that stand.
+/// Which queues stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// None, or none from which anything is shed.
+    /// No queue stands, or nothing is shed from one.
     #[default]
     None,
-    /// Those of requests that stepped aside, and no other.
+    /// Only queues of requests that have yielded.
     Continuations,
-    /// A socket, at least.
+    /// At least one socket.
     Fresh,
 }
 
-/// The most prefixes that pass: the kernel takes their rules in 1 ms, and [`LIMITED_MAX`] fit too.
+/// The most prefixes in [`Rules::pass`]: the kernel takes their rules in 1 ms, and [`LIMITED_MAX`]
+/// still fit.
 pub const PASS_MAX: usize = 2_000;
-/// The most limited prefixes. One takes as much of a program as five of [`PASS_MAX`].
+/// The most prefixes in [`Rules::limited`]. One takes as much of the filter program as five that
+/// pass.
 pub const LIMITED_MAX: usize = 120;
-/// The least share: the server still sees who sends.
+/// The smallest share, so that the server still sees who sends.
 pub const SHARE_MIN: f64 = 0.02;
-/// The most known prefixes: 6 MB. Others count once some of these are quiet.
+/// The most known prefixes, which take 6 MB. New ones are ignored until some of these are quiet.
 const KNOWN_MAX: usize = 1 << 16;
-/// A source below a quarter of a sample is forgotten: four seconds after a hundred samples.
+/// Samples per period below which a source is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// The target's factor while a queue stands. The queue is a few percent of a period long, so the
+/// Factor on the target while a queue stands. The queue is a few percent of a period long, so the
 /// next period clears it.
 const DOWN: f64 = 0.95;
-/// The least target while a queue stands, of what the cores do.
+/// The least target while a queue stands, as a part of what the cores do.
 const LEAST: f64 = 0.75;
-/// The part of the capacity to which the target returns when no queue stands.
+/// The target while no queue stands is at least this part of the capacity.
 const RETURN: f64 = 0.98;
-/// A decision keeps at least this part of the known capacity. If a queue stood at the start of a
-/// period only, the cores idled at its end.
+/// The known capacity falls at most by this factor in a decision. A queue that stood only at the
+/// start of a period leaves the cores idle at its end, which says nothing of the capacity.
 const CAPACITY_KEPT: f64 = 0.98;
-/// The target's factor in each decision after that: 5 % take a second and a half.
+/// Factor on the target in each decision without a standing queue: 5 % take 1.5 s.
 const UP: f64 = 1.01;
-/// Sources that are not limited get room for their heavy requests above this part of what comes in.
+/// Unlimited sources get room for their heavy requests if they send more than this part of the
+/// load.
 const MODEST_FROM: f64 = 0.1;
-/// [`RETURN`] and [`UP`] for such sources. With 95 %, heavy requests wait for 30 of their service
-/// times, while a flood of light ones goes first.
+/// [`RETURN`] and [`UP`] in that case. With 95 % instead of 80 %, heavy requests wait for 30 of
+/// their service times, because a flood of light ones goes first.
 const MODEST_RETURN: f64 = 0.8;
 const MODEST_UP: f64 = 1.000_5;
-/// The weight of all prefixes that may be forged, over that of all validated ones: these keep four
-/// fifths. The others get less where the target has fallen too far for a moment.
+/// Weight of all unvalidated prefixes together, relative to all validated ones, which so keep four
+/// fifths. The others get less when the target has dropped too far for a moment.
 const FORGED_WEIGHT: f64 = 0.25;
-/// The part of the capacity that validated ones may use, however far the target has fallen: the
-/// rest clears the queue.
+/// The part of the capacity that validated prefixes may always use, even at a low target. The rest
+/// clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// An offer below this part of the target fits. A flood seldom falls so low by chance.
+/// An offered load below this part of the target fits. A flood seldom falls this low by chance.
 const FITS: f64 = 0.8;
-/// The gate does not cut a source for heavy requests up to this many times the median source's
-/// offer. Above 1.5, a hundred sources may take what the others leave.
+/// For heavy requests, the gate does not limit a source that offers up to this multiple of the
+/// median. Above 1.5, a hundred sources could take all that the others leave.
 const TYPICAL: f64 = 1.5;
-/// Below this part of the sure sources' excess, sources whose excess is uncertain are not cut.
-/// Forged sources are many, and each sends little.
+/// Sources whose excess is uncertain are not limited if their excess is below this part of the
+/// certain sources' excess. Forged sources are many, and each sends little.
 const SPARED: f64 = 0.1;
-/// Shares within this ratio are alike.
+/// Shares within this ratio count as equal.
 const ALIKE: f64 = 1.05;
 
 impl Rules {
-    /// Everything may come in.
+    /// Everything is admitted.
     pub const OPEN: Rules = Rules { pass: Vec::new(), limited: Vec::new(), rest: 1.0 };
 
-    /// The share of `prefix`.
+    /// The share admitted of `prefix`.
     pub fn share(&self, prefix: u64) -> f64 {
         match self.limited.binary_search_by_key(&prefix, |(prefix, _)| *prefix) {
             Ok(place) => self.limited[place].1,
@@ -105,36 +108,36 @@ impl Default for Rules {
     }
 }
 
-/// What is known of prefixes: of all while something is shut out, or a queue stands, and of
-/// validated ones at any time.
+/// What is known of prefixes. Unvalidated ones are known only while the gate is active or a queue
+/// stands.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
-    /// Samples in a period that the gate lets through.
+    /// Samples per period that the gate admits.
     target: f64,
-    /// Samples in a period in which a queue stood.
+    /// Samples per period that the cores served while a queue stood.
     capacity: f64,
-    /// Decisions since something may be shut out; 0 while nothing is.
+    /// Number of decisions since the gate became active; 0 while it is not.
     decided: u8,
-    /// The queues that the last decision went by.
+    /// The standing queues at the last decision.
     decided_by: Standing,
 }
 
-/// What passed since the last decision.
+/// Measurements since the last decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Periods, at least one.
+    /// Number of periods, at least one.
     pub periods: u32,
-    /// Samples for which the cores have time in a period.
+    /// Samples per period for which the cores have time.
     pub most: f64,
-    /// Samples of the time that it took to shed.
+    /// Samples of the time that shedding took.
     pub shed: f64,
-    /// Requests that came in over those that began, of all sources together.
+    /// Requests that arrived for each one that began, over all sources.
     pub asked: f64,
 }
 
-/// Samples of all sources in a period: what was served, and what would have come without the gate.
-/// Of that, what requests take before they first step aside.
+/// Samples of all sources per period: those served, and those offered, as if there were no gate.
+/// `light` is the part of the offer from before requests first yield.
 #[derive(Debug, Default)]
 struct Period {
     served: f64,
@@ -143,7 +146,7 @@ struct Period {
 }
 
 impl Sources {
-    /// Adds `samples` of CPU time of this part of a request from `prefix`.
+    /// Adds `samples` of CPU time for this part of a request from `prefix`.
     pub fn add(&mut self, prefix: u64, validated: bool, part: Part, samples: u32) {
         if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&prefix) {
             return;
@@ -151,7 +154,7 @@ impl Sources {
         self.known.entry(prefix).or_insert_with(Known::unseen).add(validated, part, samples.into());
     }
 
-    /// Whether anything is shut out, or may be.
+    /// Whether the gate limits anything, or may.
     pub fn is_active(&self) -> bool {
         self.decided > 0
     }
@@ -161,7 +164,7 @@ impl Sources {
         self.decided_by == Standing::Continuations
     }
 
-    /// The share of the CPU time asked for that `rules` let through.
+    /// The share of the requested CPU time that `rules` admit.
     pub fn let_through(&self, rules: &Rules) -> f64 {
         let sum = |of: &dyn Fn(u64) -> f64| {
             self.known.iter().map(|(prefix, known)| known.offered() * of(*prefix)).sum::<f64>()
@@ -170,8 +173,8 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// The next rules. Since the last decision `in_force` held; `standing` and `passed` are what
-    /// was seen. `scale` bounds the number of rules: 1 = the maximum.
+    /// Decides the next rules. `in_force` are the rules since the last decision, `standing` and
+    /// `passed` what was measured under them. `scale` limits the number of rules: 1 = the maximum.
     pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
@@ -179,7 +182,7 @@ impl Sources {
         }
         let begins = !self.is_active();
         let period = self.advance(passed, in_force);
-        // To shed a datagram takes less than to serve it takes beside its service.
+        // Shedding a datagram takes less time than a served one takes outside its handler.
         let used = (period.served + passed.shed / f64::from(passed.periods)).min(passed.most);
         let target = if begins { period.served } else { self.target };
         let fits = |offered: f64| offered < FITS * target;
@@ -188,7 +191,8 @@ impl Sources {
             Standing::None if fits(period.offered) => Rules::OPEN,
             _ => self.fill(standing, (target, used), in_force, scale),
         };
-        // Heavy requests are no reason to cut any source, but light ones would soon wait again.
+        // Heavy requests are no reason to limit a source, but without limits light ones would soon
+        // wait again.
         if rules == Rules::OPEN && standing == Standing::Continuations && *in_force != rules && !fits(period.light) {
             let standing = if self.known.values().any(Known::refuses) { Standing::None } else { Standing::Fresh };
             rules = self.fill(standing, (target, used), in_force, scale);
@@ -199,8 +203,8 @@ impl Sources {
         rules
     }
 
-    /// Sets the target after `target`, of which `used` was used, and returns the rules that fill
-    /// it.
+    /// Sets the next target and returns the rules that fill it. `target` was the last one, of which
+    /// `used` was used.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {
@@ -213,7 +217,7 @@ impl Sources {
         self.rules(self.levels(self.target), in_force, scale)
     }
 
-    /// Whether sources that are not limited use a good part of what comes in.
+    /// Whether unlimited sources send a good part of the load.
     fn has_modest(&self, in_force: &Rules) -> bool {
         let (mut modest, mut all) = (0.0, 0.0);
         for (prefix, known) in &self.known {
@@ -224,23 +228,23 @@ impl Sources {
         modest > MODEST_FROM * all
     }
 
-    /// Forgets all prefixes but those validated of late.
+    /// Forgets all prefixes except those validated recently.
     fn forget(&mut self) {
         (self.decided, self.capacity) = (0, 0.0);
         self.known.retain(|_, known| known.forget());
     }
 
-    /// Ends the periods that `passed`.
+    /// Ends the periods that `passed`, and returns their sums.
     fn advance(&mut self, passed: Passed, in_force: &Rules) -> Period {
         let (periods, all) = (f64::from(passed.periods), passed.asked.clamp(1.0, 1.0 / SHARE_MIN));
-        // When a queue begins to stand, all that is old in it is shed at once, also of sources that
-        // were served before. So the first decision goes by what was served, and the second one
-        // replaces what it knew.
+        // When a queue begins to stand, all old requests in it are shed at once, also of sources
+        // that were served before. So the first decision uses what was served, and the second
+        // replaces what the first knew.
         let (is_first, begins) = (self.decided == 0, self.decided <= 1);
         let mut period = Period::default();
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
-            // Where one request in `asked` is served, chance decides of which source. So the period
+            // If one request in `asked` is served, chance decides from which source. So the period
             // weighs less.
             let asked = if is_first { 1.0 } else { known.asked(all) };
             let share = in_force.share(*prefix) / asked;
@@ -253,9 +257,8 @@ impl Sources {
         period
     }
 
-    /// The most that may come in from a prefix: from one that may be forged, and from a validated
-    /// one. All together is `target`. All prefixes that may be forged count together, since their
-    /// number says nothing.
+    /// The most that is admitted of one unvalidated and of one validated prefix, together `target`.
+    /// All unvalidated prefixes share one demand, because forged ones can be any number.
     fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
@@ -267,7 +270,7 @@ impl Sources {
         let kept = demands(true).iter().map(|(offered, _)| offered.min(first)).sum::<f64>();
         let left = offered.min(first * weight).min((target - kept).max(0.0));
         let mut levels = [level(&mut forged, left), first];
-        // A source is not cut for its heavy requests alone. One that may be forged is, where others
+        // A source is not limited for heavy requests alone, unless it is unvalidated while others
         // are validated.
         if self.cuts_heavy() {
             let level = &mut levels[usize::from(!demands(true).is_empty())];
@@ -276,7 +279,7 @@ impl Sources {
         levels
     }
 
-    /// The median offer of the validated sources, or of all where none is validated.
+    /// The median offer of validated sources, or of all sources if none is validated.
     fn median(&self) -> f64 {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let is_any = of(true).next().is_some();
@@ -288,16 +291,15 @@ impl Sources {
     fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
-        // What a source needs that asks for no more than others do: where heavy requests wait, all
+        // What a source needs that asks for no more than others: while heavy requests wait, all
         // that it asks for.
         let typical = if self.cuts_heavy() { 0.0 } else { TYPICAL * self.median() };
         let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
         let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
-        // First those of which most is shut out.
+        // Those with the largest excess come first.
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
-        // Those that do take too much, or did so before they were cut, and the others, which may
-        // not.
+        // Sources that surely take too much, or were limited already, and sources that may not.
         let is_sure = |prefix: u64, known: &Known| {
             in_force.share(prefix) < 1.0 || known.surely_offered() * needed(known) > level(known)
         };
@@ -309,7 +311,7 @@ impl Sources {
         }
         cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
         let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
-        // The share of all others is far too small for a validated one.
+        // The common share is far too small for a validated prefix.
         let (unlisted_validated, unlisted): (Vec<_>, Vec<_>) =
             unlisted.into_iter().partition(|(_, known)| known.validated > 0);
         whole.extend(unlisted_validated);
@@ -331,13 +333,13 @@ impl Sources {
     }
 }
 
-/// The level at which demands, each with its weight, fill `target` (max-min fairness): none gets
-/// more than the level times its weight. Infinite where all fit.
+/// Max-min fairness: the level at which demands, each with its weight, fill `target`. None gets
+/// more than the level times its weight. Infinite if all fit.
 fn level(demands: &mut [(f64, f64)], target: f64) -> f64 {
     demands.sort_by(|(one, weight), (other, others)| (one / weight).total_cmp(&(other / others)));
     let (mut left, mut weights) = (target, demands.iter().map(|(_, weight)| weight).sum::<f64>());
     for (offered, weight) in demands {
-        // A rounding error must not cut the last of them.
+        // A rounding error must not limit the last one.
         if *offered * weights > left * *weight * (1.0 + 1e-9) {
             return left / weights;
         }

@@ -1,41 +1,42 @@
-//! Whether more comes into a queue than is done, after CoDel (RFC 8289).
+//! Detects standing queues: queues into which more comes than is served, after CoDel (RFC 8289).
 
 use super::{Absence, WaitBounds};
 use crate::time::{Nanos, SharedTimes};
 
-/// A queue shrinks if the age falls by this part of the time that passes, as its inverse. At most
-/// 20 / 21 of what is done comes in.
+/// A queue counts as shrinking if the age of its requests falls by at least this part, 1/20, of the
+/// passing time. Then at most 20/21 of what is served comes in.
 const SHRINKS: u64 = 20;
 
-/// The queues from which one worker takes jobs. Its clones are those of other workers that take
-/// from the same ones: each sees what the others took. A worker with many sockets comes to each
-/// once in a long while.
+/// The queues from which one worker takes jobs. Clones share the state with other workers that take
+/// from the same queues. So each sees what the others took, because a worker with many sockets
+/// rarely comes to each.
 #[derive(Clone, Debug)]
 pub struct StandingQueues {
-    /// The times of each queue. Where two workers write at once, one job more or less counts as
+    /// The times of each queue, below. If two workers write at once, one job more or less counts as
     /// young.
     queues: SharedTimes<4>,
     /// When the worker last had nothing to do.
     rested_at: Nanos,
 }
 
-/// Since when nothing young has left a queue; [`Nanos::MAX`] after something young.
+/// Index of a time: since when nothing young has left the queue; [`Nanos::MAX`] after something
+/// young.
 const SINCE: usize = 0;
-/// The age of what left it then.
+/// Index of a time: the age of the job that left the queue then.
 const AGE: usize = 1;
-/// When something old last left it.
+/// Index of a time: when an old job last left the queue.
 const LAST: usize = 2;
-/// When it was last known to stand.
+/// Index of a time: when the queue was last known to stand.
 const STOOD: usize = 3;
 
 impl StandingQueues {
-    /// This many queues, none of which stands.
+    /// This number of queues, none of which stands.
     pub fn new(queues: usize) -> StandingQueues {
         let times = [Nanos::MAX, Nanos::ZERO, Nanos::ZERO, Nanos::ZERO];
         StandingQueues { queues: SharedTimes::new(queues, times), rested_at: Nanos::ZERO }
     }
 
-    /// Notes that a job from `queue` begins which had waited for less than the target.
+    /// Notes that a job from `queue` begins that has waited less than the target.
     #[inline]
     pub fn on_young(&mut self, queue: usize) {
         if self.queues.get(queue)[SINCE] != Nanos::MAX {
@@ -43,8 +44,8 @@ impl StandingQueues {
         }
     }
 
-    /// Notes that a job from `queue` is at hand which came `age` ago and has waited for `wait`, at
-    /// least the target. True if it is to be shed.
+    /// Notes that a job from `queue` has waited for `wait`, at least the target, and arrived `age`
+    /// ago. Returns true if the job is to be shed.
     #[cold]
     pub fn on_old(
         &mut self,
@@ -59,11 +60,12 @@ impl StandingQueues {
         let stood_of_late = stood > Nanos::ZERO && passed(stood) < bounds.onset();
         let interval = if stood_of_late { bounds.interval } else { bounds.onset() };
         let lasted = passed(since);
-        // More is done than comes in. Once it stands, what is shed makes it shorter.
+        // A shrinking queue is served faster than it fills. Not tested once it stands, because
+        // shedding shrinks it too.
         let shrinks = !stood_of_late && lasted >= interval && first_age.minus(age) > Nanos::new(lasted.get() / SHRINKS);
-        // What workers saw before this one last rested, or too long ago, says nothing of a queue
-        // that has stood since. An exception: this job was in the queue then, and nothing behind it
-        // has left.
+        // Observations before this worker last rested, or from too long ago, say nothing about a
+        // queue that stands since. An exception: this job was in the queue then, and nothing behind
+        // it has left.
         let unseen = passed(last);
         let is_lost = unseen > bounds.interval && unseen > wait;
         if since == Nanos::MAX || since < self.rested_at || is_lost || shrinks {
@@ -79,7 +81,7 @@ impl StandingQueues {
         wait >= bounds.limit || stands && wait >= bounds.bound
     }
 
-    /// Notes that the worker has nothing to do: none of its queues stands.
+    /// Notes that the worker has nothing to do, so none of its queues stands.
     pub fn on_rest(&mut self, now: Nanos) {
         self.rested_at = now;
     }

@@ -1,10 +1,11 @@
-//! Is old work shed while a queue stands, and only then?
+//! Is old work shed exactly while a queue stands?
 
 use super::*;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// Those of clients that wait for 200 ms: so a queue stands after 100 ms, also for the first time.
+/// Limits for clients that wait 200 ms, so that a queue stands after 100 ms, also for the first
+/// time.
 const BOUNDS: WaitBounds = WaitBounds {
     target: Nanos::from_millis(5),
     interval: Nanos::from_millis(100),
@@ -32,14 +33,14 @@ fn auto(pairs: &[(u64, u64)]) -> WaitLimits {
 
 #[test]
 fn the_bounds_follow_what_is_measured() {
-    // Equal service times: the unit is the service time. Clients wait for a second, and a tenth of
-    // that is left for service and reply.
+    // With equal service times, the unit is the service time. Clients wait a second, of which a
+    // tenth is kept for service and reply.
     let WaitLimits { fresh, interrupted, .. } = auto(&[(10_000, 100)]);
     let patience = MS(1_000);
     assert_eq!(fresh, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200), limit: MS(900), patience });
     let known = WaitBounds { target: MS(450), interval: MS(500), bound: MS(900), limit: MS(900), patience };
     assert_eq!(interrupted, known);
-    // One heavy request of a hundred: 10,000 of 10,099 parts of the time are its own.
+    // One heavy request in a hundred has 10,000 of 10,099 parts of the time.
     let mixed = auto(&[(10, 990), (10_000, 10)]).fresh;
     assert!(mixed.target > MS(90) && mixed.target < MS(100), "{mixed:?}");
     let least = auto(&[(5, 100)]).fresh;
@@ -57,8 +58,7 @@ fn the_bounds_follow_what_is_measured() {
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
-// Is the bound for fresh requests as long as their first slices call for, where others may go first
-// after that?
+// Does the limit for fresh requests follow their first slices, if others may go first after that?
 #[test]
 fn what_has_not_begun_waits_for_first_slices_only() {
     let times = times(&[(1_000, 980), (100_000, 20)]);
@@ -75,7 +75,7 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(bounds(MaxWait::Off, Some(MS(5))), WaitLimits::NONE);
 }
 
-// Does each queue stand by itself, and does a rest, or a long time without anything from it, end
+// Does each queue stand by itself? Does a rest, or a long time without anything from the queue, end
 // that?
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
@@ -90,8 +90,7 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 300), "it had nothing to do meanwhile");
     assert!(old(&mut queues, 400));
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
-    // One old request of a queue that was empty is served while another queue of the same worker
-    // stands.
+    // An old request of an empty queue is served while another queue of the worker stands.
     let mut queues = StandingQueues::new(2);
     queues.on_rest(MS(1));
     let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
@@ -99,8 +98,7 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
-// Does a queue stand that its worker comes to less often than once in an interval, where what waits
-// in it shows that?
+// Does a queue stand that its worker visits less than once per interval, if its jobs show it?
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
     let mut queues = StandingQueues::new(1);
@@ -117,9 +115,8 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
     assert!(!queues.on_old(0, MS(1_640), (MS(200), MS(200)), &present(), &BOUNDS));
 }
 
-// Do workers see together that a socket stands, to which each comes less often than once in an
-// interval? Does a young request that one takes tell all of them, and the rest of one nothing to
-// the others?
+// Do workers detect a standing socket together, if each visits it less than once per interval? Does
+// one worker's young request reset it for all, but one worker's rest only for itself?
 #[test]
 fn workers_of_one_socket_know_what_others_took() {
     let one = StandingQueues::new(1);
@@ -135,8 +132,8 @@ fn workers_of_one_socket_know_what_others_took() {
     assert!(!sheds(280, &mut workers) && !sheds(360, &mut workers) && sheds(400, &mut workers));
 }
 
-// Is the queue full where the expected wait, own wait included, was above half of the bound for the
-// interval? It must be above the bound now, by recent measurements.
+// Is the queue full only if two things hold? The predicted wait, own wait included, was above half
+// of the bound for an interval. It is above the bound now.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]).fresh;
@@ -157,8 +154,8 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     assert!(!full(&mut heavy, 1_702, 41, 0), "the worker had nothing to do meanwhile");
 }
 
-// Does a request of a limited source wait half as long as others? Does one of a validated source
-// wait half as long again? There are 2.5 ms for each in front, and 200 ms at most.
+// May a request of a limited source wait half as long as others, and one of a validated source half
+// as long again? There are 2.5 ms for each in front, and 200 ms at most.
 #[test]
 fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
@@ -179,8 +176,8 @@ fn requests_of_limited_sources_are_refused_first() {
     );
 }
 
-// Where classes are known, is a class refused whose requests all wait for too long, though others
-// of the same socket do not wait? Is it forgiven once one of it did not wait, or the worker had
+// With known classes, is a class refused whose requests all wait too long, though others from the
+// same socket do not? Is it admitted again once one of its requests did not wait, or the worker had
 // nothing to do?
 #[test]
 fn a_class_stands_by_itself() {
@@ -206,8 +203,8 @@ fn a_class_stands_by_itself() {
     }
 }
 
-// Is the time in the socket no part of the wait that the queues are known by? Each request has
-// waited there for 500 ms, and then for 10 ms behind 10 others in the queue.
+// Is the wait in the socket no part of the predicted wait in the queues? Each request waited there
+// for 500 ms, then 10 ms behind 10 others in the queue.
 #[test]
 fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     let limits = auto(&[(1_000, 100)]);
@@ -221,8 +218,8 @@ fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     assert!(may_wait, "500 ms and ten times 1 ms, where 900 may pass");
 }
 
-// Is a request certain to be heavy after 64 in a row, and not after a light one? Is one in 16 tried
-// all the same?
+// Is a request assumed heavy after 64 in a row, and not after a light one? Is one in 16 tried
+// anyway?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
     let mut heavy = HeavyQueue::default();
@@ -233,9 +230,9 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
     }
 }
 
-// Where the queues have no room, is a request refused at once that would wait for too long there?
-// Does another one go on, and tell nothing of the queues, which it did not wait in? There are
-// 2.5 ms for each in front, and 200 ms at most.
+// If the queues are full, is a request refused at once that would wait too long in them? Does
+// another run on, without changing the predicted wait? There are 2.5 ms for each in front, and 200
+// ms at most.
 #[test]
 fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
@@ -252,7 +249,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
         [(79, false), (81, false), (81, true)].map(|(waiting, room)| goes_on(waiting, room)),
         [true, false, true]
     );
-    // Of those that are taken for heavy, none begins.
+    // None of those assumed heavy begins.
     let mut shedding = Shedding::new(1, [1, 82], false);
     (0..64).for_each(|_| assert!(shedding.on_put(&mut Stay::new(MS(100)), 0, MS(100), || (0, false), true, &limits)));
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
@@ -263,8 +260,8 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     assert_eq!([79, 80].map(&mut begins), [true, false]);
 }
 
-// Is a queue full from which nothing comes, by the time since something did? A worker sees one end
-// of as many as there are workers. While nothing waits, nothing is missing.
+// Is a queue full that nothing leaves, by the time since something did? A worker sees the end of
+// one in `workers`. An empty queue has none to miss.
 #[test]
 fn a_queue_that_does_not_move_is_full() {
     let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]).fresh };
@@ -276,8 +273,8 @@ fn a_queue_that_does_not_move_is_full() {
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
 
-// Is begun work broken off once its client has left, where the queues stand, or by a setting at
-// once?
+// Is begun work aborted once its client has left, if the queues stand, or at once with a fixed
+// setting?
 #[test]
 fn begun_work_is_given_up_after_the_patience() {
     let bounds = auto(&[(10_000, 100)]).interrupted;
@@ -295,8 +292,8 @@ fn begun_work_is_given_up_after_the_patience() {
     assert!(!heavy.gives_up(Nanos::MAX.minus(MS(1)), &WaitBounds::NONE));
 }
 
-// A queue is old after a pause, or a burst. Is nothing shed while it shrinks, and is it shed where
-// it does not? Does it stand at once that has stood of late?
+// After a pause or burst, a queue is old. Is nothing shed while it shrinks, but shed if it does
+// not? Does a queue that stood recently stand at once?
 #[test]
 fn a_queue_that_shrinks_does_not_stand() {
     let bounds = WaitBounds { patience: MS(1_000), ..BOUNDS };
@@ -316,10 +313,10 @@ fn a_queue_that_shrinks_does_not_stand() {
     assert!(!sheds(999) && sheds(1_000), "no client waits for so long, whether the queue stands or not");
 }
 
-// Is the time in which a worker rested, or had no CPU, no wait?
+// Does the time not count as wait in which a worker rested or had no CPU?
 #[test]
 fn nobody_waits_while_there_is_no_cpu() {
-    // The thread had all of the CPU but for the second second.
+    // The thread had the CPU except in the second second.
     let mut absence = Absence::new(|now| now.min(MS(1_000)).plus(now.minus(MS(2_000))));
     absence.look(MS(990));
     assert_eq!(absence.since(MS(0)), MS(0));
@@ -329,7 +326,7 @@ fn nobody_waits_while_there_is_no_cpu() {
     absence.look(MS(1_000));
     absence.look(MS(1_600));
     assert_eq!(absence.since(MS(0)), MS(1_020), "a short one after it");
-    // A short one a while before a long one takes nothing from those that came between.
+    // A short absence shortly before a long one does not change waits in between.
     let mut absence = Absence::new(|now| now.minus(if now < MS(1_000) { MS(20) } else { MS(620) }));
     absence.look(MS(500));
     absence.look(MS(1_200));
@@ -338,8 +335,8 @@ fn nobody_waits_while_there_is_no_cpu() {
     absence.on_rest(MS(100));
     absence.look(MS(600));
     assert_eq!([0, 400, 700].map(|time| absence.since(MS(time))), [500, 200, 0].map(MS));
-    // Through the rule: after a second without a CPU all is served. What comes too fast later is
-    // shed.
+    // Through the whole rule: after a second without a CPU everything is served, and later overload
+    // is shed.
     let limits = auto(&[(1_000, 100)]);
     let mut shedding = Shedding::new(1, [1, 1_024], false).with_cpu(|now| now.minus(MS(1_000)));
     assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));

@@ -1,7 +1,8 @@
-//! A policy: where requests wait, where a free worker looks, and when a running request gives way.
+//! A policy: where requests wait, where a free worker looks, and when a running request yields.
 //!
-//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`](super::Tuning); the
-//! functions here read it. None of them reads a clock or touches a thread, an atomic or a socket.
+//! A [`Policy`] is a value. The rows in [`rows`] make it from a [`Tuning`](super::Tuning); the
+//! functions here only read it. None of them reads a clock or touches a thread, an atomic or a
+//! socket.
 
 mod giving_way;
 mod limit;
@@ -20,92 +21,91 @@ use super::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// Number of queues of a server under any policy: two for each level but the first, which has one,
-/// and [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
+/// Number of queues of a server, for any policy: one for the first level, two for each other level,
+/// and [`UNINTERRUPTED`]. Pools, at most one per class, need fewer.
 pub const QUEUES: usize = 2 * LIMITS_MAX + 2;
 
-/// The queue of jobs that are about to work uninterrupted and wait for a permit.
+/// The queue of jobs that wait for a permit to work uninterrupted.
 pub const UNINTERRUPTED: PoolId = QUEUES - 1;
 
-/// Number of priorities of tasks. Each pool has a queue for each, the most urgent first.
+/// Number of priorities of tasks. Each pool has one queue for each, the most urgent first.
 pub const PRIORITIES: usize = 3;
 
-/// The pool that receives.
+/// The pool that receives datagrams.
 const INGRESS: PoolId = 0;
 
-/// A policy at work on its workers.
+/// A policy for given workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Which worker belongs to which pool.
     pub topology: Topology,
-    /// What a free worker of the ingress pool looks at.
+    /// Where a free worker of the ingress pool looks.
     pub first: Order,
-    /// What a free worker of any other pool looks at.
+    /// Where a free worker of another pool looks.
     pub rest: Order,
-    /// Where a request that was received waits.
+    /// Where a received request waits.
     pub fresh: Fresh,
-    /// Where a request that has begun waits: one that stepped aside, moved to another pool, or was
-    /// woken.
+    /// Where a begun request waits after it yielded, moved to another pool, or was woken.
     pub back: Back,
-    /// How long a worker must have been in one job before others receive from its socket.
+    /// How long a worker must be in one job before others receive from its socket.
     pub stuck_after: Nanos,
-    /// Longest time between two looks into sockets: of one worker before queues
-    /// ([`SearchPlace::ReceiveNext`]), and of all workers that watch closely together.
+    /// The longest interval between two looks into sockets: of one worker before queues
+    /// ([`SearchPlace::ReceiveNext`]), and of all closely watching workers together.
     pub look_after: Nanos,
     /// How long a request runs before the policy is asked.
     pub limit: Limit,
-    /// Number of workers that may work uninterrupted at once; `None` = all. The others stay within
-    /// a checkpoint's reach.
+    /// Number of workers that may work uninterrupted at once; `None` = all. The others always reach
+    /// a checkpoint soon.
     pub uninterrupted: Option<usize>,
-    /// Whether other policies take over from this one while workers run. Then its workers serve
-    /// what another left. They show since when they have been in a job, as a policy that takes over
-    /// during a long job may ask.
+    /// Whether another policy may replace this one while workers run. Then workers also serve jobs
+    /// that the old policy placed, and publish when they began a job, because the next policy may
+    /// need it.
     pub switched: bool,
 }
 
-/// Places in the order in which a free worker looks at them.
+/// The places to look for work, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The order of nearly all searches.
+    /// The order of almost all searches.
     pub usual: &'static [SearchPlace],
-    /// The order of one search in 61, so that no job waits for ever in a place searched late. It
-    /// has the places of `usual`, and may have more.
+    /// The order of one search in 61, so that jobs in late places do not starve. It has all places
+    /// of `usual`, and may have more.
     pub rare: &'static [SearchPlace],
-    /// The order of most searches while capacity is scarce. It has the places of `usual`, and may
+    /// The order of most searches while capacity is scarce. It has all places of `usual`, and may
     /// have more.
     pub scarce: &'static [SearchPlace],
 }
 
 impl Order {
-    /// One order for every search.
+    /// The same order for every search.
     pub const fn always(places: &'static [SearchPlace]) -> Order {
         Order { usual: places, rare: places, scarce: places }
     }
 }
 
-/// Where a request that was received waits.
+/// Where a received request waits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fresh {
-    /// In the deque of the worker that received it.
+    /// In the deque of the receiving worker.
     Own,
-    /// There, while fewer than this wait there; else in the queue.
+    /// In the deque of the receiving worker while it holds fewer jobs than this; otherwise in the
+    /// queue.
     OwnUpTo(usize),
-    /// In the queue, while fewer than this wait there and the deque of the worker that received it
-    /// is empty. Else in that deque.
+    /// In the queue while it holds fewer jobs than this and the receiving worker's deque is empty;
+    /// otherwise in that deque.
     QueueUpTo(usize),
-    /// Class 0 in the deque of the worker that received it; each heavier class one pool further on,
-    /// as far as there are pools.
+    /// Class 0 in the deque of the receiving worker. Each heavier class goes one pool further, up
+    /// to the last pool.
     ByPool,
-    /// By the level at which its class begins. Above level 0, it goes into the queue of that level.
-    /// In level 0 it goes into the deque of the worker that received it, or into queue 0 where the
-    /// order of arrival counts.
+    /// By the level at which its class begins. Above level 0, in the queue of that level. In level
+    /// 0, in the deque of the receiving worker, or in queue 0 with `in_order`.
     ByLevel {
-        /// Whether requests of level 0 are served in the order in which they came.
+        /// Whether requests of level 0 are served in order of arrival.
         in_order: bool,
     },
 }
 
-/// Where a request that has begun waits.
+/// Where a begun request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// In the deque of the worker that ran it.
@@ -114,24 +114,24 @@ pub enum Back {
     Queue,
     /// In the queue of its level.
     Levels,
-    /// In the queue of its pool for its priority, which is its class.
+    /// In its pool's queue for its priority, which is its class.
     Priorities,
 }
 
-/// The queue of the interrupted requests of a level. Those that have not begun the level wait in
-/// the next queue. So requests end a level in the order in which they came to it, however often
+/// The queue of requests interrupted within a level. Requests that have not begun the level wait in
+/// the next queue. So requests leave a level in the order in which they entered it, however often
 /// they are interrupted.
 fn interrupted(level: usize) -> PoolId {
     (2 * level).saturating_sub(1)
 }
 
-/// The priority that `class` stands for.
+/// The priority of a task, which is stored as its class.
 fn priority(class: Option<u8>) -> usize {
     usize::from(class.unwrap_or_default())
 }
 
 impl Policy {
-    /// First come, first served within each worker, of one pool: what the rows begin with.
+    /// First come, first served on each worker, in one pool. Rows change fields of this.
     fn plain(workers: usize, order: &'static [SearchPlace]) -> Policy {
         Policy {
             topology: Topology::new(&[workers]),
@@ -147,7 +147,7 @@ impl Policy {
         }
     }
 
-    /// The same policy.
+    /// Checks the policy and returns it.
     ///
     /// # Panics
     /// If a job may be put where no worker looks, or there are more pools than queues.
@@ -174,9 +174,9 @@ impl Policy {
         self
     }
 
-    /// Number of queues that there must be. All policies of servers have [`QUEUES`], since each
-    /// serves what another left. Policies of the library, which are never switched, have
-    /// [`PRIORITIES`] for each pool.
+    /// Number of queues that must exist. All policies of servers have [`QUEUES`], because one
+    /// serves what another left. Policies of the library are never switched and have [`PRIORITIES`]
+    /// per pool.
     pub fn queues(&self) -> usize {
         if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
     }
@@ -194,12 +194,12 @@ impl Policy {
         self.back == Back::Priorities
     }
 
-    /// Number of queues at [`SearchPlace::Queues`]: those of the levels.
+    /// Number of queues of the levels, which [`SearchPlace::Queues`] searches.
     fn level_queues(&self) -> PoolId {
         self.attained().map_or(0, |(ladders, _)| interrupted(ladders.last()) + 2)
     }
 
-    /// The levels, and how requests give way to lower ones; `None` where there are no levels.
+    /// The levels, and how requests yield to lower ones; `None` if there are no levels.
     fn attained(&self) -> Option<(&Ladders, &GiveWay)> {
         if let Limit::Attained { ladders, gives_way } = &self.limit { Some((ladders, gives_way)) } else { None }
     }
@@ -209,19 +209,19 @@ impl Policy {
         self.attained().map(|(ladders, _)| ladders.of(class))
     }
 
-    /// What a free worker of `pool` looks at.
+    /// Where a free worker of `pool` looks.
     pub fn order(&self, pool: PoolId) -> &Order {
         if pool == INGRESS { &self.first } else { &self.rest }
     }
 
-    /// Where `event`, which happened on a worker of `pool`, puts its job.
+    /// Where a job waits after `event` on a worker of `pool`.
     pub fn place(&self, pool: PoolId, event: Event) -> Place {
         match event {
             Event::Hopped(target, class) => match self.back {
                 Back::Own => Place::Own,
                 Back::Queue => Place::Queue(target),
                 Back::Priorities => Place::Queue(target * PRIORITIES + priority(class)),
-                // Among the heaviest.
+                // With the heaviest.
                 Back::Levels => Place::Queue(self.level_queues() - 1),
             },
             Event::Yielded(running) => match self.back {
@@ -261,7 +261,7 @@ impl Policy {
         self.looks_at(pool, &[SearchPlace::ReceiveOwn, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])
     }
 
-    /// Whether workers of `pool` receive from others' sockets.
+    /// Whether workers of `pool` receive from other workers' sockets.
     pub fn receives_others(&self, pool: PoolId) -> bool {
         self.looks_at(pool, &[SearchPlace::ReceiveBusy, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])
     }
@@ -270,8 +270,8 @@ impl Policy {
         self.order(pool).usual.iter().any(|place| any.contains(place))
     }
 
-    /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier
-    /// policy left there.
+    /// Whether this policy puts requests into queue number `queue`. Other queues can only hold what
+    /// an earlier policy left.
     pub fn has_queue(&self, queue: PoolId) -> bool {
         let serves = |pool: PoolId, place: &SearchPlace| match place {
             SearchPlace::Queue => pool == queue,
@@ -293,12 +293,12 @@ impl Policy {
         }
     }
 
-    /// Whether any worker receives from the socket of another.
+    /// Whether any worker receives from another worker's socket.
     pub fn has_watchers(&self) -> bool {
         self.topology.workers > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }
 
-    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    /// Whether `other` decides the same, with limits that differ by noise only.
     pub fn is_like(&self, other: &Policy) -> bool {
         let limits = match (&self.limit, &other.limit) {
             (Limit::Attained { ladders: a, gives_way: one }, Limit::Attained { ladders: b, gives_way: two }) => {
@@ -309,10 +309,10 @@ impl Policy {
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
     }
 
-    /// The same policy of one pool, on so many workers.
+    /// This policy of one pool, for another number of workers.
     ///
     /// # Panics
-    /// If it has another number of workers, and several pools.
+    /// If the number of workers changes and there are several pools.
     pub fn on(&self, workers: usize) -> Policy {
         let mut policy = self.clone();
         let present = policy.topology.workers;

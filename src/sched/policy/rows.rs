@@ -1,6 +1,6 @@
-//! The policies, one row each: its name, when not to use it, and how it is made.
+//! The table of policies: each row has the name, the help, when not to use it, and the constructor.
 //!
-//! A new policy is a row in [`ROWS`]; nothing else lists them.
+//! A new policy is a row in [`ROWS`]. No other list of policies exists.
 
 use super::{
     Back, Entry, Fresh, GiveWay, Limit, Made, Order, Patience, Policy, PolicyName, SearchPlace, Then, UNINTERRUPTED,
@@ -11,7 +11,7 @@ use crate::sched::ladder::Ladders;
 use crate::sched::tuning::Tuning;
 use crate::time::Nanos;
 
-/// Every policy of a server, in the order in which help and error messages list them.
+/// Every policy of a server, in the order of help and error messages.
 pub const ROWS: &[Entry] = &[
     Entry {
         name: "isolated",
@@ -47,7 +47,7 @@ pub const ROWS: &[Entry] = &[
         shares_sockets: true,
         constructor: |tuning| {
             let order = &[Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
-            // The queue before the socket: a worker that gave work away takes it back before it
+            // The queue comes before the socket: a worker takes back what it gave away before it
             // receives more, so the queue stays short.
             let policy =
                 Policy { first: Order::always(order), fresh: Fresh::OwnUpTo(OVERLOADED_FROM), ..steal(tuning) };
@@ -92,38 +92,40 @@ use SearchPlace::{
     ReceiveRest, Steal,
 };
 
-/// Longest time between two looks for waiting requests, of all workers together, unscaled. Without
-/// notices of the kernel, a request may wait for so long until a heavy one sees it.
+/// The longest interval between two looks of all workers together, before the time scale. Without
+/// the kernel's notices, a request may wait this long until a heavy one sees it.
 pub const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
-/// Longest time between two looks of all workers together that do not watch closely, unscaled.
+/// The longest interval between two looks of all workers together that do not watch closely, before
+/// the time scale.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 
-/// Time between two looks of a worker that is not reserved, unscaled. A look then costs next to
-/// nothing.
+/// The interval between looks of a worker that is not reserved, before the time scale. Looks then
+/// cost next to nothing.
 const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
 
-/// Jobs behind a worker from which on it gives further ones away. It would have done as many by the
-/// time that a woken worker takes the first.
+/// Number of jobs in a worker's deque from which on it gives further ones away. It would do this
+/// many before a woken worker takes the first.
 const OVERLOADED_FROM: usize = 8;
 
-/// Without bursts, at a load of .9, one request in 850 finds so many waiting: .9 to the power of 64
-/// (M/M/k).
+/// Queue length up to which requests keep the order of arrival. Without bursts, at a load of .9,
+/// one request in 850 finds a longer queue: .9 to the power of 64 (M/M/k).
 const IN_ORDER_UP_TO: usize = 64;
 
-/// Every worker but one may work uninterrupted.
+/// Every worker but one may work uninterrupted, and at least one.
 fn all_but_one(workers: usize) -> Option<usize> {
     Some(workers.saturating_sub(1).max(1))
 }
 
-/// Each worker serves its own socket. None can stand in for another, so all may work uninterrupted.
+/// Each worker serves only its own socket. Workers cannot stand in for each other, so all may work
+/// uninterrupted.
 fn isolated(workers: usize) -> Policy {
     Policy::plain(workers, &[Own, ReceiveOwn])
 }
 
-/// What waits in a socket may have come before what is in the queue. So a worker looks into one
-/// socket before it takes from the queue, each into the one into which none has looked for longest.
-/// README.md says what this costs.
+/// All workers serve one queue. Requests in a socket may be older than those in the queue. So a
+/// worker receives from one socket before it takes from the queue: the socket that was received
+/// from longest ago. README.md says what this costs.
 pub fn global(tuning: &Tuning) -> Policy {
     Policy {
         fresh: Fresh::QueueUpTo(usize::MAX),
@@ -134,9 +136,9 @@ pub fn global(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Stealing from deques alone does not end head-of-line blocking: the packets behind a long job
-/// wait in the socket of the busy worker. The threshold keeps thieves away from workers that will
-/// be back in a moment.
+/// Idle workers steal. Stealing from deques alone leaves head-of-line blocking: packets behind a
+/// long job wait in the busy worker's socket. So thieves also receive from that socket. A threshold
+/// keeps them from workers that are soon back.
 fn steal(tuning: &Tuning) -> Policy {
     Policy {
         stuck_after: tuning.thief_threshold(),
@@ -145,9 +147,9 @@ fn steal(tuning: &Tuning) -> Policy {
     }
 }
 
-/// The first pool receives and runs every request for at most one slice. What takes longer goes on
-/// in the next pool, which does nothing else; its class or its handler may send it there sooner. In
-/// the last pool requests take turns.
+/// The first pool receives every request and runs it for at most one slice. Longer requests
+/// continue in the next pool, which does nothing else; their class or handler may send them there
+/// sooner. In the last pool requests take turns.
 fn pools(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
     let sizes = tuning.sizes.clone().unwrap_or_else(|| default_pools(workers));
@@ -166,14 +168,14 @@ fn pools(tuning: &Tuning) -> Made {
     Made { budget: Some(tuning.budget), chosen, ..Made::plain(policy) }
 }
 
-/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
+/// Two pools: a fifth of the workers, rounded up, in front, and the others behind, if any are left.
 pub fn default_pools(workers: usize) -> Vec<usize> {
     let front = workers.div_ceil(5);
     if workers > front { vec![front, workers - front] } else { vec![front] }
 }
 
 impl Decision {
-    /// The name of what was decided for.
+    /// The name of the decided policy.
     pub(crate) fn name(&self) -> PolicyName {
         PolicyName::named(if self.in_order && !self.gives_way() { "global" } else { "levels" })
     }
@@ -212,16 +214,16 @@ impl Decision {
     }
 }
 
-/// As `global` while fewer than `IN_ORDER_UP_TO` wait. In a burst there is no time to pass each
-/// request on. So each worker keeps what it receives until its deque is empty, and receives from
-/// all sockets in turn. That is nearly the order of arrival.
+/// As `global` while fewer than [`IN_ORDER_UP_TO`] requests wait. A burst leaves no time to pass
+/// each request on. So each worker then keeps what it receives until its deque is empty, and
+/// receives from all sockets in turn. That is nearly the order of arrival.
 pub fn ordered(tuning: &Tuning) -> Policy {
     let order = &[ReceiveNext, Queue, Own, Steal, ReceiveAll];
     Policy { first: Order::always(order), fresh: Fresh::QueueUpTo(IN_ORDER_UP_TO), ..global(tuning) }
 }
 
-/// Each worker serves what it receives, from the sockets in which something has waited for longest.
-/// So no request passes from one worker to another, but for what an idle one steals.
+/// Each worker serves what it receives, from the sockets that have held something for longest. So
+/// no request passes between workers, except those that idle workers steal.
 pub fn one_level(tuning: &Tuning) -> Policy {
     Policy {
         uninterrupted: all_but_one(tuning.workers),
@@ -229,12 +231,12 @@ pub fn one_level(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Every worker receives, and lower levels go first: a multilevel feedback queue. Deques and
-/// sockets hold fresh requests only. A worker that has heavy requests to go on with asks first
-/// where something waits. To receive from each of 14 sockets takes as long as five light requests.
+/// A multilevel feedback queue: every worker receives, and lower levels go first. Deques and
+/// sockets hold only fresh requests. Before a worker resumes a heavy request, it asks which sockets
+/// hold something. Receiving from each of 14 sockets would take as long as five light requests.
 ///
-/// With `in_order` there is one queue for all of level 0: as `global` before it is empty, and then
-/// as ever.
+/// With `in_order`, level 0 has one queue: workers act as under `global` until it is empty, then as
+/// above.
 pub fn by_level(ladders: Ladders, in_order: bool, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
     let scarce = &[Own, ReceiveOwn, QueueOf(UNINTERRUPTED), Queues, ReceiveNoticed, Steal, ReceiveRest];
@@ -256,27 +258,27 @@ pub fn by_level(ladders: Ladders, in_order: bool, gives_way: GiveWay, tuning: &T
 }
 
 impl GiveWay {
-    /// All workers watch closely, and ask one another to step aside, with this patience.
+    /// All workers watch closely and ask one another to yield, with this patience.
     pub fn on_all(patience: Option<Patience>, tuning: &Tuning) -> GiveWay {
         let rarely = tuning.scaled(LOOK_RARELY);
         GiveWay { closely: usize::MAX, rarely, together: true, flags_others: true, notices: u32::MAX, patience }
     }
 
-    /// So many workers watch closely, and the others rarely: soft reservation. A reserved worker is
-    /// never far from free, and never idle while there is heavy work.
+    /// Soft reservation: `closely` workers watch closely, the others rarely. A reserved worker is
+    /// soon free for a fresh request, and never idle while there is heavy work.
     pub fn on_some(closely: usize, tuning: &Tuning) -> GiveWay {
         let rarely = tuning.scaled(LOOK_BESIDE_RESERVED);
         GiveWay { closely, rarely, together: false, flags_others: false, notices: u32::MAX, patience: None }
     }
 }
 
-/// The policy of the runtime as a library, which has no sockets. Each pool has a queue for high
-/// tasks, one for normal and one for background tasks. What a task spawns stays in the deque of its
-/// worker. Workers of a pool steal from one another. A task that has run for a slice gives way, at
-/// its checkpoints, to any waiting one that is at least as urgent.
+/// The policy of the runtime as a library, without sockets. Each pool has one queue for high, one
+/// for normal and one for background tasks. A task's children stay in the deque of its worker, and
+/// workers of a pool steal from one another. A task that has run for a slice yields, at its
+/// checkpoints, to any waiting task that is at least as urgent.
 pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
-    // A task that stepped aside goes behind what its queue holds: from its own deque it would come
-    // back at once.
+    // A task that yields goes to the back of its queue: from the own deque it would come back at
+    // once.
     let order = Order {
         usual: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
         rare: &[Neglected, QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],

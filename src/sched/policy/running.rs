@@ -1,4 +1,4 @@
-//! What a policy says of a running request: its level, how long it may run, and when it gives way.
+//! What a policy says about a running request: its level, how long it may run, and when it yields.
 
 use super::giving_way::each_looks_after;
 use super::{GiveWay, Limit, Local, PRIORITIES, Patience, Policy, Then, interrupted, priority};
@@ -7,18 +7,18 @@ use crate::time::Nanos;
 use std::ops::Range;
 
 impl Policy {
-    /// The level of `running`; 0 where there are no levels.
+    /// The level of `running`; 0 if there are no levels.
     pub(super) fn level_of(&self, running: &Running) -> usize {
         self.ladder(running.class).map_or(0, |ladder| ladder.level(running.attained.plus(running.ran)))
     }
 
-    /// Whether `running` has come to another level since it was last taken from a queue.
+    /// Whether `running` has reached another level since it was last taken from a queue.
     pub(super) fn has_risen(&self, running: &Running) -> bool {
         self.ladder(running.class).is_some_and(|ladder| ladder.level(running.attained) < self.level_of(running))
     }
 
-    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as
-    /// it likes.
+    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = without
+    /// limit.
     pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
         match &self.limit {
             Limit::None => None,
@@ -27,8 +27,8 @@ impl Policy {
                 ladders.of(running.class).limits().find(|limit| *limit > attained).map(|limit| limit.minus(attained))
             }
             Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
-            // A job that has had its slice, and runs on as no other waits, is asked again after
-            // another one.
+            // A job that has had its slice and runs on, because no other waits, is asked again
+            // after another slice.
             Limit::Stay { slice, .. } => Some(if running.ran < *slice { slice.minus(running.ran) } else { *slice }),
         }
     }
@@ -39,14 +39,14 @@ impl Policy {
         self.ask_after(&Running { worker: 0, pool: 0, class: None, attained, ran, flagged: false })
     }
 
-    /// What becomes of `running`.
+    /// What happens to `running` at a checkpoint.
     pub fn at_checkpoint(&self, running: &Running) -> Verdict {
         match &self.limit {
             Limit::None => Verdict::Keep,
             Limit::Attained { .. } => match self.level_of(running) {
                 0 => Verdict::Keep,
-                // Whether or not another waits: what came to the level before goes first, and so do
-                // fresh requests that no worker has received yet.
+                // It yields whether or not another waits. Earlier jobs of its level go first, and
+                // so do fresh requests that no worker has received yet.
                 _ if running.flagged || self.has_risen(running) => Verdict::Yield,
                 _ => Verdict::YieldIfWanted,
             },
@@ -59,8 +59,8 @@ impl Policy {
         }
     }
 
-    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology
-    /// lacks makes the hop a checkpoint.
+    /// What happens to `running`, which asks to move to pool `target`. If there is no such pool,
+    /// the hop is a checkpoint.
     pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
         if target < self.topology.pools() && target != running.pool {
             Verdict::Hop(target)
@@ -69,7 +69,7 @@ impl Policy {
         }
     }
 
-    /// The queues of which jobs go before `running`, which gives way to them.
+    /// The queues whose jobs go before `running`, so that it yields to them.
     pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
         match &self.limit {
             Limit::Attained { .. } => 0..interrupted(self.level_of(running)),
@@ -81,24 +81,23 @@ impl Policy {
         }
     }
 
-    /// How workers learn of fresh requests; `None` where no request gives way to them.
+    /// How workers learn of fresh requests; `None` if no request yields to them.
     fn gives_way(&self) -> Option<&GiveWay> {
         self.attained().map(|(_, gives_way)| gives_way)
     }
 
-    /// The CPU time after which a worker's job may be asked to step aside for a fresh request;
-    /// `None` = never.
+    /// The CPU time after which a job may be asked to yield for a fresh request; `None` = never.
     pub(crate) fn heavy_from(&self) -> Option<Nanos> {
         self.attained().filter(|(_, gives_way)| gives_way.flags_others).and_then(|(ladders, _)| ladders.first_limit())
     }
 
-    /// When fresh requests are left to others; `None` = never.
+    /// When to leave fresh requests to other workers; `None` = never.
     pub fn patience(&self) -> Option<Patience> {
         self.gives_way().and_then(|gives_way| gives_way.patience)
     }
 
-    /// How closely `running`, on the worker of `local`, watches for fresh requests in the sockets
-    /// of busy workers.
+    /// How closely `running`, on the worker of `local`, watches the sockets of busy workers for
+    /// fresh requests.
     pub fn watch(&self, running: &Running, local: &Local, view: &impl View, now: Nanos) -> Watch {
         let Some(gives_way) = self.gives_way() else { return Watch::Never };
         if self.level_of(running) == 0 {

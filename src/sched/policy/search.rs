@@ -1,4 +1,4 @@
-//! One walk of a free worker through a search order.
+//! A free worker's search for work, in the order of its policy.
 
 use super::giving_way::each_looks_after;
 use super::{PRIORITIES, Policy};
@@ -7,73 +7,74 @@ use crate::sched::noticed::Noticed;
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// One stage of a search order: a kind of place to look for work. A stage of several places tries
+/// One stage of a search order: a kind of place to look for work. A stage with several places tries
 /// each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
-    /// The own deque.
+    /// The worker's own deque.
     Own,
-    /// The queue of the own pool.
+    /// The queue of the worker's pool.
     Queue,
-    /// The queue of this number.
+    /// The queue with this number.
     QueueOf(PoolId),
-    /// The queue of the own pool for tasks of this priority ([`PRIORITIES`]).
+    /// The queue of the worker's pool for tasks of this priority ([`PRIORITIES`]).
     QueueFor(usize),
-    /// For tasks: what other searches look at last. The background queue, the oldest job of the own
-    /// deque and the queue of normal tasks take turns.
+    /// For tasks: a place that other searches try last. In turn, the background queue, the oldest
+    /// job of the own deque, and the queue of normal tasks.
     Neglected,
-    /// The queues from 0 on, as many as the policy says.
+    /// The queues of the levels, from 0 on.
     Queues,
-    /// The socket that is next in the turn of all workers, before queues that hold something. Not
-    /// more often than the policy says, and not while the queues are half full.
+    /// The next socket in an order that all workers share, before queues that hold something. Tried
+    /// at most once per [`Policy::look_after`], and not while the queues are half full.
     ReceiveNext,
-    /// The own socket.
+    /// The worker's own socket.
     ReceiveOwn,
-    /// The socket that the last look or notice names first; if it is empty, the one that a new look
-    /// names. With two sockets at most: both, without a look.
+    /// The socket that the last look or notice names first. If it is empty, the one that a new look
+    /// names. On servers with up to two sockets: both, without a look.
     ReceiveNoticed,
-    /// The sockets that `ReceiveNoticed` leaves out.
+    /// All sockets, in turn. On servers with up to [`FEW_SOCKETS`] sockets none, as
+    /// `ReceiveNoticed` has tried them.
     ReceiveRest,
-    /// Every socket, in turn; the one that has ended a sleep comes first.
+    /// Every socket, in turn. The socket that woke the worker comes first.
     ReceiveAll,
-    /// The sockets of workers that have been in one job for longer than the thief threshold.
+    /// The sockets of workers that have been in one job for at least [`Policy::stuck_after`].
     ReceiveBusy,
-    /// The deques of the others in the own pool.
+    /// The deques of the other workers of the pool.
     Steal,
 }
 
-/// To receive in vain from this many sockets takes no longer than a look and a receive.
+/// With up to this many sockets, trying all takes no longer than a look and a receive.
 pub const FEW_SOCKETS: usize = 2;
 
-/// One search in this many is rare. A prime, so that no regular pattern of jobs always meets it.
+/// One search in this many uses the rare order. A prime, so that no regular pattern of jobs always
+/// coincides with it.
 const RARE: usize = 61;
 
-/// What a worker knows between two searches. It only decides which worker the next search asks
-/// first.
+/// What a worker remembers between two searches. It only decides where the next search begins.
 #[derive(Clone, Debug)]
 pub struct Local {
     /// The worker that searches.
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
-    /// Where rotation among victims begins; moves on with every search, so that no worker is always
-    /// asked first.
+    /// Where the rotation among victims begins. It advances with every search, so that no worker is
+    /// always asked first.
     rotation: usize,
-    /// The next socket of `ReceiveAll`: the one from which this worker has not received for
-    /// longest. What waits there is likely to have come first. If the start moved with each search,
-    /// some sockets would be passed over each time.
+    /// The next socket of `ReceiveAll`: the one that this worker tried longest ago, which likely
+    /// holds the oldest requests. If the start advanced with each search, some sockets would be
+    /// skipped each time.
     socket: WorkerId,
-    /// When this worker last took a look in the turn of all workers, or one while capacity was
-    /// scarce.
+    /// When this worker last received in the order that all workers share, or looked while capacity
+    /// was scarce.
     pub(crate) looked_at: Nanos,
-    /// The sockets in which something waits, by the last look or notice.
+    /// The sockets that hold something, by the last look or notice.
     pub noticed: Noticed,
     /// Whether the worker has refused a heavy request since it last found nothing.
     pub(crate) refuses: bool,
 }
 
 impl Local {
-    /// The search of `worker`.
+    /// The search state of `worker`, before its first search.
     pub fn new(worker: WorkerId, topology: &Topology) -> Local {
         Local {
             worker,
@@ -86,18 +87,18 @@ impl Local {
         }
     }
 
-    /// Puts the search under another topology.
+    /// Continues under another topology.
     pub fn set_topology(&mut self, topology: &Topology) {
         self.pool = topology.pool_of(self.worker);
         self.noticed = Noticed::default();
     }
 
-    /// Whether the next search is rare.
+    /// Whether the next search uses the rare order.
     pub(crate) fn is_rare(&self) -> bool {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 
-    /// Counts as a search that found nothing.
+    /// Acts as a search that found nothing.
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
@@ -112,25 +113,25 @@ impl Local {
     }
 }
 
-/// One walk through a search order.
+/// One search through the places of an order.
 #[derive(Debug)]
 pub struct Walk<'p> {
     policy: &'p Policy,
     order: &'static [SearchPlace],
-    /// The present stage.
+    /// Index of the current stage.
     stage: usize,
-    /// Places of the present stage that were tried.
+    /// Number of places tried in the current stage.
     tried: usize,
-    /// The position, among the workers of the present stage, of the one that is asked first.
+    /// Which worker of the current stage is asked first.
     first: usize,
-    /// The queues that the order leaves out: another policy may have left jobs there. Known at the
-    /// end of the order.
+    /// Queues outside the order, where another policy may have left jobs. Set at the end of the
+    /// order.
     orphans: Option<Range<PoolId>>,
 }
 
 impl Policy {
-    /// A new search by the worker of `local`, at about `now`. While capacity is scarce, most
-    /// searches try others' sockets last.
+    /// Starts a search by the worker of `local`, at about `now`. While capacity is scarce, most
+    /// searches try other workers' sockets last.
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
@@ -160,7 +161,8 @@ impl Policy {
 }
 
 impl Walk<'_> {
-    /// What the worker tries next at about `now`, after all before was in vain; `None` at the end.
+    /// What the worker tries next at about `now`, after everything before found nothing; `None` at
+    /// the end.
     #[inline]
     pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         while let Some(stage) = self.order.get(self.stage) {
@@ -176,7 +178,7 @@ impl Walk<'_> {
         orphans.map(Step::Queue).find(|step| !view.finds_nothing(*step))
     }
 
-    /// The next place of `stage`, `None` when all were tried.
+    /// The next place of `stage`; `None` when all were tried.
     fn step(&mut self, stage: SearchPlace, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         let Policy { topology, look_after, .. } = self.policy;
         let (tried, workers, pool) = (self.tried, topology.workers, local.pool);
@@ -225,7 +227,7 @@ impl Walk<'_> {
             }
             self.tried += 1;
         }
-        // Another worker has received what waited there; the other names are as old.
+        // Another worker has emptied that socket, and the other names are as old.
         local.noticed = Noticed::default();
         if looks {
             (self.tried == 1).then_some(Step::Look)
@@ -234,11 +236,11 @@ impl Walk<'_> {
         }
     }
 
-    /// The next of `among` that is `wanted`, each other worker at most once. Each search begins
-    /// with the one after that of the last, so that none is always asked first.
+    /// The next worker of `among` that is `wanted`; each other worker at most once. Each search
+    /// begins one worker further than the last, so that none is always asked first.
     fn rotate(&mut self, local: &Local, among: Range<WorkerId>, wanted: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        // Without the own number: with it among them, the next one would be asked first twice as
-        // often as the others.
+        // Without the own number: otherwise the worker after it would be asked first twice as
+        // often.
         let others = among.len() - 1;
         if self.tried == 0 {
             self.first = local.rotation % others.max(1);
@@ -255,16 +257,15 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a socket may hold what came before the jobs in the deque of this worker and the queues
-/// that it serves. If these are empty, all sockets are looked into anyway. What came through an
-/// only socket is in its order. If the queues are full, what is received is shed, and what stays in
-/// its socket only waits.
+/// Whether a socket may hold older jobs than this worker's deque and queues. If these are empty,
+/// all sockets are tried anyway. A single socket keeps its own order. If the queues are full,
+/// received requests would be shed, but in the socket they only wait.
 fn is_worth_a_look(workers: usize, local: &Local, view: &impl View) -> bool {
     let waits = || view.backlog(local.worker) > 0 || (0..=local.pool).any(|pool| view.queue_len(pool) > 0);
     workers > 1 && waits() && !view.queues_are_half_full()
 }
 
-/// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a
+/// `sum` modulo `count`, for a sum of two numbers below `count`. A division would take a tenth of a
 /// search.
 fn wrapped(sum: usize, count: usize) -> usize {
     debug_assert!(sum < 2 * count);

@@ -1,4 +1,4 @@
-//! What is known of each policy before it is at work.
+//! The properties of each policy by name, before one is made.
 
 use super::Policy;
 use super::rows::ROWS;
@@ -7,52 +7,50 @@ use crate::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
-/// The properties of a policy, known by its name.
+/// The properties of a policy: one row of [`ROWS`].
 #[derive(Debug)]
 pub struct Entry {
     /// The name in flags, files, metrics and JSON.
     pub name: &'static str,
-    /// What the literature calls it, if it has a name there; several names with commas between
-    /// them.
+    /// The policy's names in the literature, separated by commas; `None` if it has none there.
     pub literature: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
-    /// When not to use it.
+    /// When not to use the policy.
     pub not_for: &'static str,
     /// Whether workers also receive from each other's sockets.
     pub shares_sockets: bool,
-    /// Whether the policy follows what is measured.
+    /// Whether the policy adapts to measurements.
     pub adapts: bool,
-    /// Keys of the settings that this policy uses, of those that not every policy does.
+    /// Keys of the settings that this policy uses but not every policy.
     pub settings: &'static [&'static str],
-    /// What [`Entry::make`] calls.
+    /// Makes the policy; [`Entry::make`] calls it.
     pub(crate) constructor: fn(&Tuning) -> Made,
 }
 
-/// A policy, by name.
+/// The name of a policy: a reference to its row.
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Entry);
 
-/// A policy that was made from a tuning, and what was chosen on the way.
+/// A policy made from a tuning, with its parameters and reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// The name of the policy; under `auto`, of the policy that was chosen.
+    /// The policy's name; under `auto`, that of the chosen policy.
     pub name: PolicyName,
     /// The policy.
     pub policy: Policy,
-    /// CPU time after which a request counts as heavy, where there is such a limit.
+    /// CPU time after which a request counts as heavy; `None` if the policy has no such limit.
     pub budget: Option<Nanos>,
-    /// Workers for light requests, where the policy has such workers.
+    /// Number of workers reserved for light requests; `None` if the policy reserves none.
     pub reserved: Option<usize>,
-    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to
-    /// choose.
+    /// The chosen parameters as text, such as `pools 3+11, slice 5us`; empty if there are none.
     pub chosen: String,
-    /// Why it was chosen, where the policy follows what is measured.
+    /// Why they were chosen, if the policy adapts.
     pub reason: String,
 }
 
 impl Entry {
-    /// A policy that takes no settings and shares nothing: what a row leaves out.
+    /// The values for fields that a row leaves out: no settings, nothing shared.
     pub(crate) const PLAIN: Entry = Entry {
         name: "",
         literature: None,
@@ -64,26 +62,27 @@ impl Entry {
         constructor: |_| unreachable!("every row has its own"),
     };
 
-    /// Makes the policy; two policies made from equal tunings are equal.
+    /// Makes the policy. Equal tunings give equal policies.
     pub fn make(&'static self, tuning: &Tuning) -> Made {
         let made = (self.constructor)(tuning);
-        // `auto` gives the name of the policy that it has chosen.
+        // `auto` sets the name of the policy that it chose.
         if made.name == PolicyName::NONE { Made { name: PolicyName(self), ..made } } else { made }
     }
 
-    /// Whether the policy has pools, in hop order, whose sizes it is given or finds.
+    /// Whether the policy has pools.
     pub fn has_pools(&self) -> bool {
         self.settings.contains(&"pools")
     }
 
-    /// Whether workers may form groups: not where the policy has sizes of its own.
+    /// Whether workers may form groups. Pools exclude groups, because their sizes are for all
+    /// workers.
     pub fn may_group(&self) -> bool {
         !self.has_pools()
     }
 }
 
 impl PolicyName {
-    /// Every policy of a server, in the order in which help and error messages list them.
+    /// Every policy of a server, in the order of help and error messages.
     pub const ALL: &[PolicyName] = &{
         let mut all = [PolicyName(&ROWS[0]); ROWS.len()];
         let mut row = 0;
@@ -94,10 +93,10 @@ impl PolicyName {
         all
     };
 
-    /// What is no policy yet.
+    /// Stands for a name that is not set yet.
     pub(super) const NONE: PolicyName = PolicyName(&Entry::PLAIN);
 
-    /// The policy of that name.
+    /// The policy with this name.
     ///
     /// # Panics
     /// If there is none.
@@ -105,7 +104,7 @@ impl PolicyName {
         name.parse().expect("a row has this name")
     }
 
-    /// The properties of the policy.
+    /// The policy's row.
     #[cfg_attr(doc, doc(hidden))]
     pub const fn entry(self) -> &'static Entry {
         self.0
@@ -116,14 +115,14 @@ impl PolicyName {
         self.0.name
     }
 
-    /// The policy that the literature calls `name`; the case, and what joins words, do not matter.
+    /// The policy that the literature calls `name`, ignoring case, hyphens and underscores.
     fn of_literature(name: &str) -> Option<PolicyName> {
         let plain = |name: &str| name.to_lowercase().replace(['-', '_'], " ");
         let is_it = |names: &str| names.split(", ").any(|known| plain(known) == plain(name));
         PolicyName::ALL.iter().copied().find(|policy| policy.entry().literature.is_some_and(is_it))
     }
 
-    /// The names of all policies for which `holds` is true, as in `pools, levels and auto`.
+    /// The names of all policies for which `holds` is true, as text: `pools, levels and auto`.
     #[cfg_attr(doc, doc(hidden))]
     pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
         let names: Vec<&str> =
@@ -136,7 +135,7 @@ impl PolicyName {
 }
 
 impl Tuning {
-    /// The policy called `name`, made from this.
+    /// Makes the policy called `name` from this tuning.
     ///
     /// # Panics
     /// If there is none.
@@ -146,21 +145,21 @@ impl Tuning {
 }
 
 impl Made {
-    /// A policy without anything to choose.
+    /// A policy without parameters.
     ///
     /// # Panics
-    /// If it puts jobs where no worker looks.
+    /// If the policy puts jobs where no worker looks.
     pub(crate) fn plain(policy: Policy) -> Made {
         let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
         Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
     }
 
-    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    /// Whether `other` decides the same, with limits that differ by noise only.
     pub fn is_like(&self, other: &Made) -> bool {
         self.policy.is_like(&other.policy)
     }
 
-    /// Number of workers of each pool or group, or of the reserved ones and the rest.
+    /// Number of workers in each pool, or of reserved workers and of the rest.
     pub fn sizes(&self) -> Vec<usize> {
         let topology = &self.policy.topology;
         match self.reserved {
@@ -199,17 +198,17 @@ impl FromStr for PolicyName {
     }
 }
 
-/// No policy has this name.
+/// An error: no policy has this name.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called {text:?}{}; there are {}", name_here(text), PolicyName::list(|_| true))]
 pub struct UnknownPolicy {
-    /// The text that is no policy's name.
+    /// The unknown name.
     pub text: String,
 }
 
 crate::time::show_as_text!(UnknownPolicy);
 
-/// What is no policy of a server, and where it is.
+/// Names of policies that a server does not have, and what to use instead.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("ondemand", "levels, with --slice"),
     ("hybrid", "auto, which reserves workers where a yield is dear"),
@@ -217,7 +216,8 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("darc", "darc, in virtual time: loadgen simulate --policy darc"),
 ];
 
-/// `; the name here is X` for what the literature calls X.
+/// The hint `; the name here is X` for a name from the literature or from elsewhere; otherwise
+/// empty.
 pub fn name_here(text: &str) -> String {
     let elsewhere =
         ELSEWHERE.iter().find(|(other, _)| *other == text.to_lowercase()).map(|(_, here)| (*here).to_owned());
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    // Does the page list every policy, and say of each what it is not for?
+    // Does the page list every policy, with what it is not for?
     #[test]
     fn the_page_lists_every_policy() {
         let page = include_str!("../README.md");
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    // Do names and policies map onto each other, and does the error offer every name?
+    // Does each name parse to its policy? Does the error list every name?
     #[test]
     fn names_and_policies_are_inverses() {
         let error = "polls".parse::<PolicyName>().unwrap_err();

@@ -1,4 +1,4 @@
-//! Do requests wait, run and give way by the CPU time that they have taken?
+//! Do requests wait, run and yield by the CPU time that they have used?
 
 use super::super::ladder::{Ladder, Ladders};
 use super::*;
@@ -12,14 +12,13 @@ fn made_of(ladders: Ladders, tuning: &Tuning) -> Made {
     Decision::of(ladders, "").make(tuning)
 }
 
-/// A request that had taken this much before, and has run for this long since.
+/// A request that had used `attained_us` before, and has run for `ran_us` since.
 fn taken(attained_us: u64, ran_us: u64) -> Running {
     Running { attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
 }
 
-// Is the order in which queues are searched that of levels, and within a level that in which
-// requests came to it? Does a request give way to all lower levels, and to no other request of its
-// own?
+// Are queues searched in the order of levels, and within a level in the order in which requests
+// came to it? Does a request yield to all lower levels, but to no request of its own?
 #[test]
 fn lower_levels_go_first_and_in_them_what_was_interrupted() {
     let policy = levels();
@@ -42,7 +41,7 @@ fn lower_levels_go_first_and_in_them_what_was_interrupted() {
     }
 }
 
-/// Class 1 begins at level 1 and comes to level 2 at 40 us; all others are as [`levels`] has them.
+/// Class 1 begins at level 1 and reaches level 2 at 40 us. All others are as in [`levels`].
 fn of_two_classes() -> Policy {
     let all = Ladder::from_iter([5, 20].map(Nanos::from_micros));
     let mut later = Ladder::new(1);
@@ -52,8 +51,8 @@ fn of_two_classes() -> Policy {
     levels_of(ladders)
 }
 
-// Does a request whose class begins higher wait behind all of level 0, and with what has come to
-// its level? Does it step aside from its begin on, and rise where its class does?
+// Does a request whose class begins higher wait behind level 0, with others of its level? Does it
+// yield from its begin on, and rise by its class's limits?
 #[test]
 fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     let (blind, policy) = (levels(), of_two_classes());
@@ -77,14 +76,14 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     assert!(policy.goes_first(&of_class(taken(30, 10))).contains(&interrupted));
 }
 
-// Do limits that only jitter change nothing, and others much? Does a class that begins at another
+// Do noisy limits change nothing, and large changes something? Does a class that begins at another
 // level?
 #[test]
 fn near_limits_are_alike() {
     let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));
     for (one, other, alike) in [
         (&[5, 20][..], &[4, 35][..], true),
-        // One between them is near one of them.
+        // A limit between two is near one of them.
         (&[5, 20], &[5, 9, 20], true),
         (&[5, 20], &[5], false),
         (&[5, 20], &[5, 45], false),

@@ -1,10 +1,10 @@
-//! Do workers look into sockets before queues, and help before they serve their own, where the
+//! Do workers look into sockets before queues, and help others before serving their own, where the
 //! policy says so?
 
 use super::*;
 
-// Does a worker look into the next socket before it takes from a queue? It does so once in a while,
-// and not if it would shed what it receives.
+// Does a worker receive from the next socket before it takes from a queue? Only now and then, and
+// not if it would shed what it receives?
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
@@ -33,8 +33,8 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
-// In a burst, does a worker keep what it receives, from then on until its deque is empty? Does it
-// receive from the next socket meanwhile? Worker 5 has a deque that holds something.
+// In a burst, does a worker keep what it receives until its deque is empty? Does it receive from
+// the next socket meanwhile? Worker 5 has a deque with jobs.
 #[test]
 fn in_a_burst_each_worker_keeps_what_it_receives() {
     let policy = rows::ordered(&tuning(7));
@@ -47,8 +47,7 @@ fn in_a_burst_each_worker_keeps_what_it_receives() {
     assert_eq!([first(5), first(4)], [Step::ReceiveNext, Step::Queue(0)]);
 }
 
-// Under `global`, does a worker receive first from the socket that has woken it, and then from all
-// in turn?
+// Under `global`, does a worker first receive from the socket that woke it, then from all in turn?
 #[test]
 fn the_socket_that_wakes_a_worker_comes_first() {
     let policy = tuning(3).policy("global");
@@ -64,11 +63,10 @@ fn the_socket_that_wakes_a_worker_comes_first() {
     assert_eq!(sockets(&[2]), [2, 0, 1, 2].map(Step::Receive));
 }
 
-/// A job in each queue.
+/// One job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
-/// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its
-/// look sees.
+/// The steps before the first queue, in a search that finds nothing; `seen` is what its look sees.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
     let mut walk = policy.search(local, NOW, &ONE_EACH);
     let mut steps = Vec::new();
@@ -83,9 +81,8 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
     steps
 }
 
-// Does a worker ask where something waits before it goes on with a heavy request? Does it then
-// receive from one socket that the answer names, and before it asks from sockets that its job has
-// noticed?
+// Does a worker look before it resumes a heavy request, and then receive from one socket that the
+// look names? Do sockets that its job noticed come first?
 #[test]
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
@@ -98,17 +95,16 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(steps(&[]), [Own, Look], "what was named once is not tried again");
     local.noticed = Noticed::of([2, 2, 4]);
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
-    // What is found leaves the others for the next search.
+    // Something found leaves the other names for the next search.
     local.noticed = Noticed::of([2, 4]);
     let mut walk = policy.search(&mut local, NOW, &ONE_EACH);
     assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
     assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
 }
 
-// While capacity is scarce, does a free worker serve its own socket and then the queues? Does it
-// look where something waits once in a while, and after it has stepped aside? Do jobs look as
-// rarely, and is no worker asked to step aside? The same of a worker that refuses heavy requests,
-// until it finds nothing to do.
+// While capacity is scarce, does a free worker serve its own socket, then the queues? Does it look
+// now and then, and after it yielded? Do jobs look as rarely, and is no worker asked to yield? The
+// same for a worker that refuses heavy requests, until it finds nothing to do?
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -151,7 +147,7 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     }
 }
 
-// Is a search that is known to find nothing, and left out, the same as one that was made?
+// Does a skipped search leave the same state as one that found nothing?
 #[test]
 fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     for policy in policies() {
@@ -172,9 +168,9 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     }
 }
 
-// Do jobs hear of arrivals from the kernel where these are rare, and look where notices would take
-// 3 % of the CPU time? Five workers, notices of 1 us: five workers hear of one arrival in 33 us
-// each where one comes in 6.6 us. Is a change within a factor of two no change of policy?
+// Do jobs use the kernel's notices where arrivals are rare, and look where notices would take 3 %
+// of the CPU time? With notices of 1 us, each of five workers hears of one arrival in 33 us if one
+// comes in 6.6 us. Is a change within a factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
     let given = |busy, reserved| {

@@ -1,9 +1,9 @@
-//! From when on is a stuck worker's socket helped, and do all victims have their turn? Method:
-//! searches of worker 0 under `steal`, beside four others.
+//! When is a stuck worker's socket helped, and do all victims have their turn? Method: searches of
+//! worker 0 under `steal`, beside four others.
 
 use super::*;
 
-/// The others have each been in one job since then, and have more to do.
+/// The others have each been in one job since then, and have more jobs.
 struct Busy(Nanos);
 
 impl View for Busy {
@@ -49,7 +49,7 @@ fn a_socket_is_helped_once_its_worker_is_stuck() {
     }
 }
 
-// Of four searches, does each begin with another victim, among deques and among sockets?
+// Do four searches begin with four different victims, among deques and among sockets?
 #[test]
 fn no_victim_is_always_the_first() {
     let policy = tuning(5).policy("steal");
@@ -61,8 +61,7 @@ fn no_victim_is_always_the_first() {
     }
 }
 
-// Does a request move on after its slice, and take turns in the last pool, which others wait for
-// there?
+// Does a request move on after its slice, and take turns in the last pool if others wait there?
 #[test]
 fn in_the_last_pool_requests_take_turns() {
     let policy = &policies()[3];

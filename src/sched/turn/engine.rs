@@ -1,47 +1,46 @@
-//! What a worker's turn acts on. The [`Engine`] knows what a job is, how one is received and how it
-//! runs. The world ([`Acts`]) has queues, other workers and sleep. Threads have one world, virtual
-//! time another. No method blocks.
+//! The interfaces on which a worker's turn acts. An [`Engine`] knows what a job is, receives jobs
+//! and runs them. A world ([`Acts`]) has the queues, the other workers and sleep. Threads have one
+//! world, virtual time another. No method blocks.
 
 use crate::sched::interface::{Outcome, Place, PoolId, Resume, Step, View, Watch, WorkerId};
 use crate::sched::noticed::Noticed;
 use crate::sched::policy::Policy;
 use crate::time::Nanos;
 
-/// What one worker does with jobs; every worker has its own.
+/// Receives and runs jobs for one worker; every worker has its own engine.
 pub trait Engine {
     /// What waits in queues: a fresh request or a continuation.
     type Job;
 
-    /// Receives from the socket of worker `owner` and appends the jobs that come of it to `batch`,
-    /// which is empty.
+    /// Receives from the socket of worker `owner` and appends the jobs to `batch`, which is empty.
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
 
-    /// From now on owners of sockets count from worker `first`, the first of a group.
+    /// Counts owners of sockets from worker `first` on, the first one of a group, from now on.
     fn visit(&mut self, _first: WorkerId) {}
 
-    /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `at_most`.
+    /// Runs `job` until it ends or pauses. Its checkpoints pause once it has run for `at_most`.
     fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job>;
 
-    /// What the turn must know of `job`.
+    /// What a policy needs to know of `job`.
     fn describe(&self, job: &Self::Job) -> Description;
 
-    /// Ends `job` without running it any further.
+    /// Ends `job` without running it further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// Called before `job` goes into a queue, or goes on because the queues are full. If this
-    /// returns false, the worker discards `job` as [`Discarded::TooMany`].
+    /// Called before `job` enters a queue, or runs on because the queues are full. If it returns
+    /// false, the worker discards `job` as [`Discarded::TooMany`].
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) -> bool;
 
-    /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run;
-    /// to be asked until nothing is left.
+    /// The next job that the last [`Engine::run`] or [`Engine::discard`] made ready to run. Call it
+    /// until nothing is left.
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         None
     }
 
-    /// Sends the replies that wait to be sent.
+    /// Sends the finished replies.
     fn flush(&mut self) {}
 
-    /// Called when the worker has come to `boundary`.
+    /// Called when the worker reaches `boundary`.
     fn boundary(&mut self, boundary: Boundary);
 
     /// The last reading of the clock: no earlier than the end of the last [`Engine::run`] or
@@ -49,47 +48,47 @@ pub trait Engine {
     fn now(&self) -> Nanos;
 }
 
-/// A job that was received.
+/// A received job.
 #[derive(Debug)]
 pub struct Arrived<J> {
     /// The job.
     pub job: J,
-    /// The class of the job, if the policy may know it.
+    /// The class of the job; `None` if policies may not know it.
     pub class: Option<u8>,
 }
 
 /// The result of a receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Number of datagrams, including the ones that were no requests.
+    /// Number of datagrams, including those that were not requests.
     pub datagrams: usize,
-    /// Whether more datagrams are out of the socket already, where no other worker would find them:
-    /// receive again.
+    /// Whether more datagrams have left the socket already, so that no other worker would find
+    /// them. Then receive again.
     pub more: bool,
 }
 
-/// What the turn knows of a job.
+/// What a policy needs to know of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The class of the request, where policies may know it; the priority of a task.
+    /// The class of the request, if policies may know it; of a task, its priority.
     pub class: Option<u8>,
-    /// CPU time that the job has taken so far, where policies ask for it.
+    /// CPU time of the job so far, if policies ask for it.
     pub attained: Nanos,
 }
 
 /// The result of running a job.
 #[derive(Debug)]
 pub enum Ran<J> {
-    /// The job is over, or waits outside of all queues until [`Engine::ready`] returns it.
+    /// The job has ended, or waits outside of all queues until [`Engine::ready`] returns it.
     Ended {
         /// How long the job ran this time.
         ran: Nanos,
     },
-    /// The job paused, and can go on.
+    /// The job paused and can resume.
     Paused {
         /// The continuation.
         job: J,
-        /// How the job asks to go on.
+        /// How the job wants to resume.
         resume: Resume,
         /// How long the job ran this time.
         ran: Nanos,
@@ -104,40 +103,40 @@ impl<J> Ran<J> {
     }
 }
 
-/// Why a job is ended by its worker.
+/// Why a worker ends a job itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discarded {
-    /// More wait before it than it has time for.
+    /// So many others wait that the job would be too late.
     TooMany,
-    /// The server stops, and its time to drain is over.
+    /// The server stops, and the time to drain is over.
     Draining,
 }
 
-/// Why a job goes into a queue, or would.
+/// Why a job enters a queue, or would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeued {
-    /// The job stepped aside.
+    /// The job yielded.
     Yielded,
-    /// The job goes on in this pool.
+    /// The job moves to this pool.
     Hopped(PoolId),
-    /// What the job waited for has come.
+    /// What the job waited for has happened.
     Woken,
     /// The job waits for a permit to work uninterrupted.
     Permit,
-    /// The job would leave its worker, but the queues have no room: it goes on there.
+    /// The job would leave its worker, but the queues are full, so it runs on.
     Crowded,
 }
 
-/// What running a job, or a thread outside of the workers, made ready to run.
+/// A job that became ready to run, by running another job or from an outside thread.
 #[derive(Debug)]
 pub enum Ready<J> {
-    /// A child of the job that ran; its parent runs it where there is no room for it in the queues.
+    /// A child of the job that ran. Without room in the queues, its parent runs it.
     Forked(J),
-    /// A job that waited.
+    /// A job that waited and was woken.
     Woken(J),
-    /// A job from elsewhere than the sockets, which has not begun.
+    /// A job from another source than the sockets, which has not begun.
     Spawned(J),
-    /// A job that was received before and has not begun: now it may.
+    /// A received job that could not begin before, such as one of a busy flow.
     Arrived(Arrived<J>),
 }
 
@@ -149,51 +148,51 @@ impl<J> Ready<J> {
     }
 }
 
-/// Where a worker stands between two actions.
+/// What a worker reports to its engine between two actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// A search begins, or a slice is over whose job runs on.
+    /// A search begins, or a slice has ended and its job runs on.
     Turn,
-    /// This step of a search had this outcome; `jobs` were stolen.
+    /// A step of a search had this outcome.
     Tried {
         /// The step.
         step: Step,
         /// Its outcome.
         outcome: Outcome,
-        /// Jobs that were taken, datagrams that were received, sockets that a look has named.
+        /// Number of jobs taken, datagrams received, or sockets that a look named.
         jobs: usize,
     },
     /// The worker belongs to this pool from now on.
     Pool(PoolId),
-    /// A job has looked for waiting requests, or had notice of one, in the slice that is over.
+    /// During the last slice, the job looked for waiting requests or got a notice of one.
     Looked {
-        /// Number of descriptors in which something waits.
+        /// Number of descriptors that hold something.
         waiting: usize,
-        /// Whether the kernel gave notice.
+        /// Whether it was a notice of the kernel.
         by_kernel: bool,
     },
-    /// The worker has nothing to do, since its first search that found nothing.
+    /// The worker has nothing to do.
     Idle {
-        /// When that was.
+        /// When its first vain search was.
         since: Nanos,
     },
     /// The worker has something to do again, or was woken.
     Busy {
-        /// How long it had nothing to do.
+        /// How long the worker had nothing to do.
         idle: Nanos,
     },
-    /// The worker is about to sleep: it must hold nothing that other threads may miss meanwhile.
+    /// The worker is about to sleep. It must hold nothing that other threads need meanwhile.
     Rest {
-        /// When its last search began.
+        /// When the worker's last search began.
         looked_at: Nanos,
     },
 }
 
-/// What a worker reads beside what its policy does; values may be stale.
+/// What a worker reads besides a policy's view; values may be stale.
 pub trait World: View {
     /// Whether any worker of `pool` sleeps.
     fn any_asleep(&self, pool: PoolId) -> bool;
-    /// Whether this worker was asked to step aside since [`Acts::begin_work`].
+    /// Whether this worker was asked to yield since [`Acts::begin_work`].
     fn is_flagged(&self) -> bool;
     /// Whether datagrams may be received.
     fn accepts(&self) -> bool;
@@ -201,66 +200,66 @@ pub trait World: View {
     fn is_abandoned(&self) -> bool;
 }
 
-/// What a worker does beside its jobs. Each verb is called in line: handed out one by one, the ten
-/// or so of a request would cost more than a search.
+/// What a worker does besides running jobs. Methods are inlined: about ten calls per request would
+/// cost more than a search.
 pub trait Acts: World {
     /// What waits in queues.
     type Job;
 
-    /// Whether time passes by itself: what becomes of a job that has run is then decided in the
-    /// step that runs it.
+    /// Whether time passes by itself. Then the step that runs a job also decides what happens to
+    /// it.
     const AT_ONCE: bool;
 
-    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`] takes the oldest job
-    /// from the deque of the victim, and moves more into the own one: half of them in all. Takes
-    /// one where the victim is this worker.
+    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`], takes the oldest job of
+    /// the victim's deque and moves more into the own one, half of them in all. If the victim is
+    /// this worker, takes just one.
     fn take(&mut self, from: Step) -> Taken<Self::Job>;
     /// Adds a job to a deque or queue.
     ///
     /// # Errors
     /// The job, when the queues are full.
     fn put(&mut self, place: Place, job: Self::Job) -> Result<(), Self::Job>;
-    /// Notes that the worker has put jobs where it looks itself, for which it has woken no other
-    /// worker. `datagrams` of them were received from the socket of `owner`.
+    /// Notes that the worker has put jobs where it looks itself, without waking another worker. It
+    /// received `datagrams` from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
-    /// Moves the turn of all workers on, and returns its next socket.
+    /// Advances the order of sockets that all workers share, and returns the next one.
     fn next_socket(&mut self) -> WorkerId;
 
-    /// Before a job that may be long: exposes the socket. Wakes another worker if there is `more`
-    /// to do for the pool than this job. Publishes since when the worker has been in the job, where
-    /// the policy asks. Forgets requests to step aside: they were meant for the last job.
+    /// Called before a job that may take long. Exposes the socket to other workers, and wakes one
+    /// if there is `more` to do for the pool. Publishes when the worker began the job, if `since`
+    /// says so. Clears requests to yield, which were meant for the last job.
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool);
-    /// The worker is in no job any more.
+    /// Notes that the worker is in no job any more.
     fn end_work(&mut self);
-    /// After a job was put into the queue of `pool`: wakes a worker that serves it, if one sleeps.
+    /// Called after a job entered the queue of `pool`: wakes a sleeping worker that serves it, if
+    /// there is one.
     fn wake_for(&mut self, policy: &Policy, pool: PoolId);
-    /// Asks `worker` to step aside at its next checkpoint.
+    /// Asks `worker` to yield at its next checkpoint.
     fn flag(&self, worker: WorkerId);
     /// Takes one of `max` permits to work uninterrupted; false if none is left.
     fn take_permit(&mut self, max: usize) -> bool;
-    /// Gives a permit back.
+    /// Returns a permit to work uninterrupted.
     fn return_permit(&mut self);
 
-    /// A watched socket in which something waits, if any: one that was not named in the last look,
-    /// where there are several.
+    /// The watched sockets that hold something; prefers those that the last look did not name.
     fn look(&mut self) -> Noticed;
-    /// Before a slice of a job that watches as closely as `watch` says. Returns how long the slice
-    /// may be: replies must leave, an abandoned job must end, and some worlds notice requests only
+    /// Called before a slice of a job that watches as closely as `watch` says. Returns the longest
+    /// slice: replies must leave, an abandoned job must end, and some worlds see requests only
     /// between slices.
     fn watch(&mut self, watch: Watch) -> Nanos;
-    /// After a slice of a job that watches: the watched sockets in which something waits; `None`
-    /// where the worker has not looked.
+    /// Called after a slice of a job that watches: which watched sockets hold something. `None` if
+    /// the worker has not looked.
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed>;
 }
 
-/// What was taken.
+/// The result of [`Acts::take`].
 #[derive(Debug)]
 pub enum Taken<J> {
-    /// A job, and how many more are now in the own deque.
+    /// A job, and how many more were moved into the own deque.
     Job(J, usize),
-    /// Nothing was there.
+    /// There was no job.
     Nothing,
-    /// Another thief was at the victim's deque.
+    /// Another thief was taking from the victim's deque.
     Contended,
 }
 

@@ -1,9 +1,10 @@
-//! One worker, as a state machine without I/O. It decides what the worker tries next, where
-//! arrivals go, what becomes of a running job, and which workers to wake and to flag.
+//! A worker as a state machine without I/O. It decides what the worker tries next, where arrivals
+//! go, and what happens to a running job. It also decides which workers to wake, and which to ask
+//! to yield.
 //!
 //! A worker's next [`Action`] is a value. [`Turn::step`] carries it out on a world ([`Acts`]) and
-//! an [`Engine`], and decides the one after it. Threads call it again at once. Virtual time first
-//! lets the cost of the action pass. Until then other workers see nothing of its result.
+//! an [`Engine`], and decides the next one. Threads call it again at once. Virtual time first lets
+//! the cost of the action pass; until then other workers do not see its result.
 
 mod engine;
 mod run;
@@ -21,44 +22,45 @@ use crate::time::Nanos;
 /// What a worker does next.
 #[derive(Debug, Default)]
 pub enum Action<J> {
-    /// It searches for a job, in the order of its policy.
+    /// Search for a job, in the policy's order.
     #[default]
     Find,
-    /// It has found nothing: it may sleep, and then searches again.
+    /// Sleep, as nothing was found; then search again.
     Sleep {
-        /// A competitor was met: there may be work after all, so search again before sleeping.
+        /// Whether another worker was met at a place. There may be work after all, so search again
+        /// before sleeping.
         contended: bool,
     },
-    /// It begins this job, which it has found there.
+    /// Begin this job, found by this step.
     Begin(J, Step),
-    /// It runs this job for another slice.
+    /// Run this job for another slice.
     Run(J),
-    /// It decides what becomes of the job that has run.
+    /// Decide what happens to the job that has run.
     Settle(Ran<J>),
-    /// It puts this job where others may take it.
+    /// Put this job where other workers may take it.
     Put(J, Place, Requeued),
 }
 
-/// A worker's place between two actions.
+/// A worker's state between two actions.
 #[derive(Debug)]
 pub struct Turn<J> {
-    /// What the worker knows between two searches.
+    /// What the worker remembers between searches.
     pub search: Local,
     next: Action<J>,
-    /// The job at hand.
+    /// The current job.
     running: Running,
-    /// How long the job at hand may run on before the policy is asked.
+    /// How long the current job may run before the policy is asked.
     ask_after: Nanos,
-    /// How closely the job at hand watches for fresh requests.
+    /// How closely the current job watches for fresh requests.
     watch: Watch,
     /// Whether the worker holds a permit to work uninterrupted.
     uninterrupted: bool,
-    /// Room for what one receive brings.
+    /// Buffer for the jobs of one receive.
     batch: Vec<Arrived<J>>,
 }
 
 impl<J> Turn<J> {
-    /// The turn of `worker` in `topology`, which receives `batch` jobs at once without allocating.
+    /// The turn of `worker` in `topology`. It can receive `batch` jobs at once without allocating.
     pub fn new(worker: WorkerId, topology: &Topology, batch: usize) -> Turn<J> {
         let search = Local::new(worker, topology);
         let pool = search.pool;
@@ -79,7 +81,7 @@ impl<J> Turn<J> {
         self.search.worker
     }
 
-    /// The pool of that worker.
+    /// The pool of this worker.
     pub fn pool(&self) -> PoolId {
         self.search.pool
     }
@@ -89,39 +91,39 @@ impl<J> Turn<J> {
         &self.next
     }
 
-    /// Whether the worker has a job in hand: the next step concerns that job and is no search.
+    /// Whether the worker has a job, so that the next step is no search.
     pub fn has_job(&self) -> bool {
         !matches!(self.next, Action::Find | Action::Sleep { .. })
     }
 
-    /// The job that has paused at a checkpoint and runs on while nothing comes. Also how long it
-    /// runs until `policy` is asked, and how closely it watches.
+    /// The job that paused at a checkpoint and runs on while nothing arrives. Also how long it may
+    /// run until `policy` is asked, and how closely it watches.
     pub fn pauses(&self) -> Option<(&J, Nanos, Watch)> {
         let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
         Some((job, self.ask_after.minus(*ran), self.watch))
     }
 
-    /// The paused job has run on for `time`, and has paused again.
+    /// Notes that the paused job has run on for `time` and paused again.
     pub fn ran_on(&mut self, time: Nanos) {
         self.running.ran = self.running.ran.plus(time);
         self.ask_after = self.ask_after.minus(time);
     }
 
-    /// Follows `policy` from now on; to be called between two jobs.
+    /// Follows `policy` from now on. Call it between two jobs.
     pub fn follow(&mut self, policy: &Policy, engine: &mut impl Engine<Job = J>) {
         self.search.set_topology(&policy.topology);
         self.running.pool = self.search.pool;
         engine.boundary(Boundary::Pool(self.search.pool));
     }
 
-    /// Begins `job`, which the worker of another group has put somewhere, in place of a search.
+    /// Begins `job`, placed by a worker of another group, instead of a search.
     pub fn take_over(&mut self, job: J) {
-        // From no place that this worker's group has.
+        // Any step: the job comes from no place of this group.
         self.next = Action::Begin(job, Step::Own);
     }
 
-    /// Puts the jobs that `receive` brings from a socket of another group where `policy` wants
-    /// them. Returns the number of datagrams.
+    /// Receives from the socket `owner` of another group, and places the jobs as `policy` says.
+    /// Returns the number of datagrams.
     pub fn receive_over(
         &mut self,
         policy: &Policy,
@@ -135,16 +137,15 @@ impl<J> Turn<J> {
         jobs
     }
 
-    /// Whether the worker is about to search, and to begin at another place than usual. Until it
-    /// searches, it may take over jobs of a group with far longer queues
-    /// ([`is_longer`](crate::sched::grouping::is_longer)).
+    /// Whether the worker is about to search in the rare order. It may then take jobs of a group
+    /// with far longer queues ([`is_longer`](crate::sched::grouping::is_longer)).
     #[inline]
     pub fn searches_rarely(&self) -> bool {
         !self.has_job() && self.search.is_rare()
     }
 
-    /// Searches everything but sockets, after a search that found nothing. A socket's owner and the
-    /// watcher hear of what has come to it since.
+    /// Searches everything but sockets, after a search that found nothing. New datagrams in a
+    /// socket wake its owner or the watcher anyway.
     pub fn look_again<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
         W: Acts<Job = J>,
@@ -154,7 +155,7 @@ impl<J> Turn<J> {
         Actor { turn: self, policy, now, world, engine }.search(false);
     }
 
-    /// Puts what `engine` has made ready where `policy` wants it; to be called between two jobs.
+    /// Places the jobs that `engine` has made ready. Call it between two jobs.
     pub fn take_in_ready<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
         W: Acts<Job = J>,
@@ -163,13 +164,13 @@ impl<J> Turn<J> {
         Actor { turn: self, policy, now, world, engine }.spread();
     }
 
-    /// Lets the next search begin with the worker's own socket, in which something waits.
+    /// Makes the next search begin with the worker's own socket, which holds something.
     pub fn expect_own(&mut self) {
         self.search.noticed = Noticed::of([self.worker()]);
     }
 
-    /// Carries out the next action of the worker under `policy`. `now` is no earlier than the end
-    /// of the last one, as far as the driver knows without reading the clock.
+    /// Carries out the worker's next action under `policy`. `now` is no earlier than the end of the
+    /// last action, as far as known without reading the clock.
     #[inline(always)]
     pub fn step<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
@@ -190,17 +191,17 @@ impl<J> Turn<J> {
         }
     }
 
-    /// Sets the next action, where the last one is under way.
+    /// Sets the next action. Call it once per step.
     #[inline]
     fn then(&mut self, next: Action<J>) {
         let before = std::mem::replace(&mut self.next, next);
         assert!(matches!(before, Action::Find), "one action follows another");
-        // It holds nothing; to drop it would take a call.
+        // The old value holds nothing; dropping it would take a call.
         std::mem::forget(before);
     }
 }
 
-/// A turn with all that one step of it acts on.
+/// A turn with all that one step acts on.
 struct Actor<'a, J, W, E> {
     turn: &'a mut Turn<J>,
     policy: &'a Policy,

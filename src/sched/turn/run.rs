@@ -1,4 +1,4 @@
-//! How a job runs on a worker, and where it goes.
+//! How a job runs on a worker, and where it goes afterwards.
 
 use super::{Action, Actor, Acts, Boundary, Description, Discarded, Engine, Ran, Ready, Requeued};
 use crate::sched::bounds::WOKEN_MAX;
@@ -11,12 +11,11 @@ where
     W: Acts<Job = J>,
     E: Engine<Job = J>,
 {
-    /// Before `job` begins, which was found there: it may take long.
+    /// Prepares for `job`, found by step `from`, which may take long.
     #[inline]
     pub(super) fn begin(&mut self, job: &J, from: Step) {
         let Actor { turn, policy, now, world, engine } = self;
-        // A steal leaves a part of the victim's jobs behind, for which the victim has woken no
-        // other worker.
+        // A steal leaves some of the victim's jobs, for which the victim has woken no worker.
         let left = matches!(from, Step::Steal(victim) if world.backlog(victim) > 0);
         let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| world.queue_len(queue) > 0);
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
@@ -27,8 +26,8 @@ where
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
 
-    /// Runs the job at hand for one slice. Where time passes by itself, also decides what becomes
-    /// of it: another step would take longer than a search for the next job.
+    /// Runs the current job for one slice. Where time passes by itself, also decides what happens
+    /// to it: another step would take longer than a search.
     #[inline]
     pub(super) fn run(&mut self, job: J) {
         let ran = if self.world.is_abandoned() {
@@ -46,7 +45,7 @@ where
         }
     }
 
-    /// A slice is over: the job has ended, runs on, or leaves.
+    /// Handles the end of a slice: the job has ended, runs on, or leaves.
     #[inline(always)]
     pub(super) fn settle(&mut self, ran: Ran<J>) {
         self.spread();
@@ -57,7 +56,7 @@ where
         }
     }
 
-    /// The job has run for `ran`, and goes on as it asks for, or leaves.
+    /// Decides what a paused job does after running for `ran`: go on, or leave.
     fn paused(&mut self, job: J, resume: Resume, ran: Nanos) {
         let turn = &mut *self.turn;
         turn.running.ran = turn.running.ran.plus(ran);
@@ -73,7 +72,7 @@ where
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
         if called {
-            // However scarce capacity is, the next search looks where something waits.
+            // Even if capacity is scarce, the next search looks which sockets hold something.
             turn.search.looked_at = Nanos::ZERO;
         }
         let verdict = match resume {
@@ -92,7 +91,7 @@ where
             Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => return self.go_on(job),
         };
         let place = self.policy.place(running.pool, event);
-        // A place for each worker is kept for what came out of the queues.
+        // A place per worker is kept for jobs that came out of the queues.
         let kept = if running.attained == Nanos::ZERO { self.policy.topology.workers } else { 0 };
         if place != Place::Own && self.world.queued() + kept >= self.world.places() {
             return self.crowded(job);
@@ -101,21 +100,21 @@ where
         self.turn.then(Action::Put(job, place, why));
     }
 
-    /// The job at hand would leave, and the queues have no room: what has begun is not lost for
-    /// that.
+    /// The current job would leave but the queues are full: it runs on, so that begun work is not
+    /// lost.
     #[cold]
     fn crowded(&mut self, mut job: J) {
         if self.engine.requeued(&mut job, Requeued::Crowded) { self.go_on(job) } else { self.refuse(job) }
     }
 
-    /// The job at hand runs on until the policy is asked again.
+    /// Lets the current job run on until the policy is asked again.
     fn go_on(&mut self, job: J) {
         self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
         self.turn.watch = self.policy.watch(&self.turn.running, &self.turn.search, self.world, self.now);
         self.keep(job);
     }
 
-    /// Ends the job at hand: it would wait for too long.
+    /// Ends the current job, because it would wait too long.
     fn refuse(&mut self, job: J) {
         self.turn.search.refuses = true;
         self.engine.discard(job, Discarded::TooMany);
@@ -128,9 +127,9 @@ where
         self.turn.then(Action::Run(job));
     }
 
-    /// Whether jobs wait that this worker would serve if the running job stepped aside; `noticed`
-    /// is the number of sockets in which some do. Where there are more than it can serve, other
-    /// workers are flagged too. A job that may run on leaves some to workers that are soon free.
+    /// Whether jobs wait that this worker would serve if its job yielded. `noticed` is the number
+    /// of sockets that hold something. If there are more than it can serve, it asks other workers
+    /// to yield. A job that may run on leaves some to workers that are soon free.
     fn is_wanted(&mut self, noticed: usize, verdict: Verdict) -> bool {
         let Actor { turn, policy, now, world, .. } = self;
         let (worker, running) = (turn.worker(), &turn.running);
@@ -146,13 +145,12 @@ where
         waiting + queued > 0
     }
 
-    /// Whether jobs wait for a turn in the queue of this pool, and the job at hand has room beside
-    /// them.
+    /// Whether jobs wait in the queue of this pool, and there is room for the current one too.
     fn has_others(&self) -> bool {
         self.world.queue_len(self.turn.pool()) > 0 && !self.world.queues_are_half_full()
     }
 
-    /// Puts the job at hand where others may take it.
+    /// Puts the current job where other workers may take it.
     pub(super) fn put(&mut self, mut job: J, place: Place, why: Requeued) {
         if !self.engine.requeued(&mut job, why) {
             return self.refuse(job);
@@ -160,33 +158,31 @@ where
         match (self.world.put(place, job), place) {
             (Ok(()), Place::Queue(queue)) => self.world.wake_for(self.policy, queue),
             (Ok(()), Place::Own) => {}
-            // Others have filled the queues meanwhile.
+            // Other workers have filled the queues meanwhile.
             (Err(job), _) => return self.crowded(job),
         }
         self.spread();
         self.over();
     }
 
-    /// A job that asks to work uninterrupted does so, or waits until it may.
+    /// Lets a job work uninterrupted, or wait for a permit.
     fn begin_or_wait(&mut self, job: J) {
         if self.begin_uninterrupted() {
             return self.keep(job);
         }
-        // A worker that gives its permit back after this wakes another for the job. If it did so
-        // before, this worker may have missed the permit. Then the worker that is woken takes it,
-        // or this one in its next search.
+        // No permit is lost: a worker that returns one after this wakes another for the job. If it
+        // was returned before, the worker woken by `put`, or this one in its next search, takes it.
         self.turn.then(Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit));
     }
 
-    /// Takes a permit to work uninterrupted, if the policy wants one taken.
+    /// Takes a permit to work uninterrupted, if the policy requires one.
     pub(super) fn begin_uninterrupted(&mut self) -> bool {
         let Some(max) = self.policy.uninterrupted else { return true };
         self.turn.uninterrupted = self.world.take_permit(max);
         self.turn.uninterrupted
     }
 
-    /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for
-    /// it.
+    /// Returns the permit, if the worker holds one, and wakes a worker for a job that waits for it.
     #[inline(always)]
     pub(super) fn end_uninterrupted(&mut self) {
         if std::mem::take(&mut self.turn.uninterrupted) {
@@ -197,7 +193,7 @@ where
         }
     }
 
-    /// The worker is in no job any more.
+    /// Notes that the worker is in no job any more.
     #[inline]
     fn over(&mut self) {
         if self.policy.switched {
@@ -205,8 +201,7 @@ where
         }
     }
 
-    /// Puts what has become ready, by the last job or outside of the workers, where the policy puts
-    /// continuations.
+    /// Places the jobs that became ready, by the last job or by outside threads.
     #[inline]
     pub(super) fn spread(&mut self) {
         while let Some(ready) = self.engine.ready() {
@@ -217,15 +212,15 @@ where
     #[cold]
     fn spread_one(&mut self, ready: Ready<J>) {
         match ready {
-            // Half of the room is kept for jobs that have no other place. A child without room
-            // stays with its parent.
+            // Half of the room is kept for jobs with no other place. A child without room stays
+            // with its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
             Ready::Forked(job) => drop(self.offer(job, self.goes_on())),
             Ready::Woken(mut job) => {
                 self.engine.requeued(&mut job, Requeued::Woken);
                 self.take_in(job, self.goes_on());
             }
-            // Brief work stays where it is: what is spawned begins among the heaviest.
+            // Spawned work begins with the heaviest, so that brief work is not displaced.
             Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology.pools() - 1, None)),
             Ready::Arrived(arrived) => {
                 self.arrive(arrived);
@@ -234,26 +229,25 @@ where
         }
     }
 
-    /// The event of a job that belongs to a request which began before: it is placed as a
-    /// continuation of that.
+    /// Places a job of a begun request as a continuation of the current job.
     fn goes_on(&self) -> Event {
         Event::Yielded(self.turn.running)
     }
 
-    /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it
-    /// in its own deque.
+    /// Places a job that must not be shed. Without room elsewhere, this worker keeps it in its own
+    /// deque.
     fn take_in(&mut self, job: J, event: Event) {
         if let Err(job) = self.offer(job, event) {
             self.keep_own(job);
         }
     }
 
-    /// Puts `job` into the own deque, which always has room: packets bound the jobs.
+    /// Puts `job` into the own deque, which always has room: the number of packets limits the jobs.
     pub(super) fn keep_own(&mut self, job: J) {
         let _ = self.world.put(Place::Own, job);
     }
 
-    /// Finds a bounded place for `job`, and wakes a worker that looks there, if one sleeps.
+    /// Places `job` where there is a bound, and wakes a sleeping worker that looks there.
     fn offer(&mut self, job: J, event: Event) -> Result<(), J> {
         let pool = self.turn.running.pool;
         let place = self.policy.place(pool, event);

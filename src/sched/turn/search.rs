@@ -1,4 +1,4 @@
-//! How a worker looks for work, and where it puts what it receives.
+//! How a worker searches for work, and where it puts what it receives.
 
 use super::{Action, Actor, Acts, Arrived, Boundary, Engine, Received, Taken};
 use crate::sched::interface::{Outcome, Place, Step, WorkerId};
@@ -10,7 +10,7 @@ where
     W: Acts<Job = J>,
     E: Engine<Job = J>,
 {
-    /// One walk through the policy's order, to the first find; without the sockets if `sockets` is
+    /// One search in the policy's order, up to the first job found; without sockets if `sockets` is
     /// false.
     #[inline]
     pub(super) fn search(&mut self, sockets: bool) {
@@ -40,14 +40,14 @@ where
         self.turn.then(Action::Sleep { contended });
     }
 
-    /// Takes a job; returns how many it was.
+    /// Takes a job; returns the number of jobs taken.
     #[inline]
     fn take(&mut self, from: Step) -> (Outcome, usize) {
         let taken = match from {
             Step::Queue(UNINTERRUPTED) => self.take_uninterrupted(),
             Step::Steal(_) => {
-                // Finished replies leave before anything that may take long or find nothing. Before
-                // each job, and before each batch that is received, it is the engine that decides.
+                // Finished replies leave before a steal, which may take long. Before each job and
+                // each received batch, the engine decides.
                 self.engine.flush();
                 self.world.take(from)
             }
@@ -63,7 +63,7 @@ where
         }
     }
 
-    /// Takes a job that waits to work uninterrupted, with a permit for it.
+    /// Takes a job that waits to work uninterrupted, with a permit.
     fn take_uninterrupted(&mut self) -> Taken<J> {
         if self.world.queue_len(UNINTERRUPTED) == 0 || !self.begin_uninterrupted() {
             return Taken::Nothing;
@@ -75,7 +75,8 @@ where
         taken
     }
 
-    /// Asks in which sockets something waits, and tells the search; returns how many are named.
+    /// Looks which sockets hold something, and notes it for the search. Returns the number of
+    /// descriptors.
     fn look(&mut self) -> usize {
         let noticed = if self.world.accepts() { self.world.look() } else { Noticed::default() };
         let waiting = noticed.waiting;
@@ -83,8 +84,7 @@ where
         waiting
     }
 
-    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns
-    /// the number of datagrams.
+    /// Receives from the socket of `owner` and places each job. Returns the number of datagrams.
     #[inline]
     pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
         if !self.world.accepts() {
@@ -123,21 +123,19 @@ where
         (Outcome::Found, total)
     }
 
-    /// Puts a job that has not begun where the policy wants it. The worker keeps what finds no room
-    /// there.
+    /// Places a job that has not begun. Without room, the worker keeps it.
     #[inline]
     pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
         let place = self.policy.place_fresh(&self.turn.search, class, &*self.world);
         match (self.world.put(place, job), place) {
-            // The worker's own pool is woken when a job begins.
+            // When a job begins, it wakes the worker's own pool.
             (Ok(()), Place::Queue(target)) if target != self.turn.pool() => self.world.wake_for(self.policy, target),
             (Ok(()), _) => {}
             (Err(job), _) => self.keep_own(job),
         }
     }
 
-    /// Asks other workers to step aside for `waiting` requests that this worker does not serve
-    /// itself.
+    /// Asks other workers to yield for `waiting` requests that this worker does not serve itself.
     pub(super) fn flag_others(&mut self, waiting: usize) {
         let world = &*self.world;
         self.policy.on_arrivals(world, self.now, &self.turn.search, waiting, |other| world.flag(other));

@@ -1,41 +1,41 @@
-//! What is known of the requests of one source.
+//! What is known of the requests of one source prefix.
 
 use super::SHARE_MIN;
 use std::mem;
 
-/// Decisions whose mean tells what a prefix uses: two seconds hold some requests of each that is
-/// limited.
+/// Decisions in an EWMA of a prefix's use. They span two seconds, in which each limited prefix has
+/// some requests.
 pub(super) const MEAN_OF: f64 = 8.0;
-/// For this many decisions a prefix counts as validated after its last validated sample: a minute,
-/// in which one that asks for little is sampled.
+/// Decisions for which a prefix counts as validated after its last validated sample. That is a
+/// minute, in which even a prefix with few requests is sampled.
 pub(super) const VALIDATED_FOR: u8 = 240;
-/// Standard deviations by which a source offers more than its level before it is cut. With none,
-/// one honest source in twelve is cut at any time if each sends a heavy request in five seconds.
-/// With three, some of a hundred that flood with heavy requests are not cut for ten seconds.
+/// Standard deviations by which a source's offer must exceed its level to be limited. With 0, one
+/// honest source in twelve is limited at any time if each sends a heavy request in five seconds.
+/// With 3, some of a hundred that flood with heavy requests are not limited for ten seconds.
 const SURE: f64 = 2.5;
-/// Requests of one prefix that say as much of what was shed of it as those of all do.
+/// Number of requests of one prefix at which they say as much about its shed requests as all
+/// prefixes do.
 const TELL: f64 = 4.0;
-/// The least part of the time that a source asks for which counts as that before its requests step
-/// aside.
+/// The least part of a source's offer that counts as time before its requests yield.
 const LIGHT_MIN: f64 = 0.05;
 
-/// The part of a request that a sample is from.
+/// The part of a request that a sample is taken from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
-    /// Before it first steps aside.
+    /// Before the request first yields.
     First {
-        /// So many requests began in that time.
+        /// Number of requests that began in the sampled time.
         begun: f32,
-        /// So many ended.
+        /// Number of requests that ended in it.
         ended: f32,
     },
-    /// From then on.
+    /// After the request first yielded.
     Later,
-    /// What it would have taken: it was refused as a heavy one.
+    /// The estimated time of a request that was refused as heavy.
     Refused,
-    /// It was shed before it began.
+    /// A request that was shed before it began.
     Unbegun {
-        /// It stands for so many.
+        /// Number of requests that this one stands for.
         requests: f32,
     },
 }
@@ -43,43 +43,44 @@ pub enum Part {
 /// Samples, and the requests that they stand for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// What came in, and what would have if nothing had been refused.
+    /// `used` samples were served. `refused` samples would have been, had nothing been refused.
     pub used: f64,
     pub refused: f64,
-    /// Of what came in, that before requests first stepped aside; how many began and ended in it.
+    /// The part of `used` from before requests first yielded, and the requests that began and ended
+    /// in it.
     pub first: f64,
     begun: f64,
     ended: f64,
-    /// How many were shed before they began.
+    /// Number of requests that were shed before they began.
     unbegun: f64,
 }
 
 /// What is known of one prefix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// Since the last decision.
+    /// Counts since the last decision.
     now: Counts,
-    /// Its samples in a period, with those refused, and the share of it that came in: means over
-    /// [`MEAN_OF`] decisions.
+    /// Samples per period, refused ones included, and the share of them that was admitted. Like the
+    /// next three, means over [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
-    /// As [`Counts`].
+    /// As in [`Counts`].
     first: f64,
     begun: f64,
     ended: f64,
-    /// The variance of its samples in a period.
+    /// The variance of the samples per period.
     variance: f64,
-    /// Decisions until it no longer counts as validated.
+    /// Decisions until the prefix no longer counts as validated.
     pub validated: u8,
 }
 
 impl Known {
-    /// A prefix of which nothing has come for a period.
+    /// A prefix from which nothing came for a period.
     pub(super) fn unseen() -> Known {
         Known { share: 1.0 / MEAN_OF, ..Known::default() }
     }
 
-    /// Forgets all but whether the prefix was validated of late. Returns that.
+    /// Forgets everything except whether the prefix was validated recently, and returns that.
     pub(super) fn forget(&mut self) -> bool {
         *self = Known { validated: self.validated.saturating_sub(1), ..Known::default() };
         self.validated > 0
@@ -101,22 +102,22 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// What this prefix asked for, over what it got; `asked` is that ratio of all prefixes. If each
-    /// socket holds some of every source, all sources lose the same part. A flood may be one flow,
-    /// and fill one socket.
+    /// Requests that arrived for each one that began, of this prefix; `asked` is the ratio for all
+    /// prefixes. If every socket holds requests of all sources, all lose the same part. But a flood
+    /// may be one flow and fill one socket.
     pub(super) fn asked(&self, asked: f64) -> f64 {
         let Counts { unbegun, begun, .. } = self.now;
         1.0 + (unbegun + (asked - 1.0) * TELL) / (begun + TELL)
     }
 
-    /// Ends `periods` periods with this `share`. If `begins`, replaces what was known. Returns what
-    /// was counted in them.
+    /// Ends `periods` periods with this `share` admitted, and returns their counts. `begins`
+    /// replaces what was known before.
     pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) -> Counts {
         let counts = mem::take(&mut self.now);
         let Counts { used, refused, first, begun, ended, .. } = counts;
         let (now, weight) = ((used + refused) / periods, if begins { 1.0 } else { 1.0 / MEAN_OF });
         let off = now - self.used;
-        // At first as if it were all of one request.
+        // At first, as if all were one request.
         let squares = if begins { now * now } else { off * off * (1.0 - weight) };
         for (mean, now) in [
             (&mut self.used, now),
@@ -132,28 +133,28 @@ impl Known {
         counts
     }
 
-    /// Samples in a period if the gate let all in. This is a ratio of means. Most periods see
-    /// nothing of a source with a small share, and one heavy request must not cut a source.
+    /// Samples per period if the gate admitted all. A ratio of means, because most periods see
+    /// nothing of a source with a small share, and one heavy request must not limit a source.
     pub(super) fn offered(&self) -> f64 {
         self.used / self.share.max(SHARE_MIN * SHARE_MIN)
     }
 
-    /// A lower bound of [`Known::offered`]: a source with few requests may send several heavy ones
-    /// in the time of one mean.
+    /// A lower bound of [`Known::offered`]: even a source with few requests may send several heavy
+    /// ones within the time of the mean.
     pub(super) fn surely_offered(&self) -> f64 {
-        // The variance of such a mean (Roberts 1959, of the EWMA chart).
+        // The variance of an EWMA (Roberts 1959, EWMA chart).
         let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
         self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
     }
 
-    /// Whether the cores end more of this source's requests in a second if they refuse those that
-    /// step aside.
+    /// Whether the cores complete more of this source's requests per second by refusing those that
+    /// yield.
     pub(super) fn refuses(&self) -> bool {
         self.ended * self.used > self.begun * self.first
     }
 
-    /// The part of this source's offer that must come in. If heavy requests are refused, it is the
-    /// time before requests step aside.
+    /// The part of this source's offer that must be admitted. If heavy requests are refused, that
+    /// is only the time before requests yield.
     pub(super) fn light(&self) -> f64 {
         if self.refuses() { (self.first / self.used).max(LIGHT_MIN) } else { 1.0 }
     }
@@ -163,9 +164,9 @@ impl Known {
 mod tests {
     use super::*;
 
-    // Where few requests are heavy, do light ones need what all take before they step aside? Where
-    // to refuse those that step aside ends fewer requests in a second, do they need all? In
-    // samples: requests that end, that step aside, and the rest.
+    // If few requests are heavy, do light ones need only the time before all would yield? If
+    // refusing the heavy ones completes fewer requests per second, do they need all? In samples:
+    // requests that end, that yield, and the rest.
     #[test]
     fn light_requests_need_little_where_few_are_heavy() {
         for ((many, light), (few, first), rest, needs) in [

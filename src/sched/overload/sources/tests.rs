@@ -1,5 +1,5 @@
-//! Are the sources that take too much limited, and no other? Method: sources of a constant rate on
-//! cores of a fixed capacity, a quarter of a second at a time.
+//! Are exactly the sources limited that take too much? Method: sources of constant rate on cores of
+//! fixed capacity, in steps of a quarter of a second.
 
 use super::known::VALIDATED_FOR;
 use super::*;
@@ -8,30 +8,30 @@ use std::ops::Range;
 
 mod light;
 
-/// One period, whatever the cores have time for.
+/// One period, with any amount of time for the cores.
 const ANY: Passed = Passed { periods: 1, most: f64::INFINITY, shed: 0.0, asked: 1.0 };
 /// Samples that two cores make in a period.
 const CAPACITY: f64 = 5_000.0;
 
-/// A server: what it does in a period, and what of it comes to each source.
+/// A simulated server: what it does in a period, and how much of that each source gets.
 #[derive(Default)]
 struct Server {
     sources: Sources,
     rules: Option<Rules>,
-    /// A socket stood in the last period.
+    /// Whether a socket stood in the last period.
     stood: bool,
-    /// A part of a sample, another one each time.
+    /// A fraction of a sample that differs each time.
     part: f64,
 }
 
 impl Server {
-    /// Lets one period pass, in which sources ask for `demands`. Returns the samples used.
+    /// Simulates one period in which sources demand `demands`. Returns the samples used.
     fn pass(&mut self, demands: &[(u64, bool, f64)], standing: Standing) -> f64 {
         let rules = self.rules.take().unwrap_or(Rules::OPEN);
         let let_in: f64 = demands.iter().map(|(prefix, _, demand)| demand * rules.share(*prefix)).sum();
         let served = (CAPACITY / let_in).min(1.0);
         for (prefix, validated, demand) in demands {
-            // The golden ratio spreads the parts evenly.
+            // The golden ratio spreads the fractions evenly.
             self.part = (self.part + 0.618_033_988_75) % 1.0;
             let let_in = demand * rules.share(*prefix);
             self.sources.add(*prefix, *validated, Part::Later, (let_in * served + self.part) as u32);
@@ -39,7 +39,7 @@ impl Server {
                 self.sources.add(*prefix, *validated, Part::Refused, (let_in * (1.0 - served) + self.part) as u32);
             }
         }
-        // What waits in the sockets is shed in the next period, too.
+        // What waits in the sockets is shed in the next period.
         let stands = let_in > CAPACITY;
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
@@ -49,7 +49,7 @@ impl Server {
         let_in.min(CAPACITY)
     }
 
-    /// The share of the capacity that is used from period 20 to 100.
+    /// The share of the capacity that is used in periods 20 to 100.
     fn settle(&mut self, demands: &[(u64, bool, f64)], standing: Standing) -> f64 {
         self.passes(20, demands, standing);
         self.passes(80, demands, standing) / 80.0 / CAPACITY
@@ -59,10 +59,9 @@ impl Server {
         (0..count).map(|_| self.pass(demands, standing)).sum()
     }
 
-    /// Lets periods pass in which attackers ask for so many times the capacity, and others for so
-    /// much of it. In each of `checked`, up to the last, each attacker keeps a share in `shares`,
-    /// and the others keep all at any time. Returns the share of the capacity that is used from
-    /// period 20 on.
+    /// Simulates attackers that demand a multiple of the capacity, and others that demand a part of
+    /// it. In each of `checked`, each attacker must keep a share in `shares`; the others must keep
+    /// all at any time. Returns the share of the capacity that is used from period 20 on.
     fn cuts(
         &mut self,
         (others, load): (u64, f64),
@@ -95,8 +94,8 @@ fn honest(count: u64, load: f64, validated: bool) -> Vec<(u64, bool, f64)> {
 
 const ATTACKER: u64 = 1 << 40;
 
-// Is a flood cut, and no other source at any time? Do the others have room beside it, where one
-// source alone has none to spare?
+// Is a flood limited, and no other source at any time? Do the others have room beside it, where a
+// single source has none to spare?
 #[test]
 fn those_that_flood_are_cut_and_no_others() {
     for (others, attackers, from, shares, most) in
@@ -105,14 +104,14 @@ fn those_that_flood_are_cut_and_no_others() {
         let mut server = Server::default();
         let used = server.cuts((others, 0.4), (attackers, 20.0), Standing::Fresh, from..100, shares);
         assert!(most.contains(&used), "{used} beside {others}");
-        // Once it has gone, the gate opens.
+        // When the flood has ended, the gate opens.
         server.passes(20, &honest(others, 0.4, false), Standing::Fresh);
         assert_eq!((server.rules, server.sources.is_active()), (Some(Rules::OPEN), false));
     }
 }
 
-// A flood of a thousand times the capacity comes from more prefixes than rules may name. Does a
-// fiftieth of each still come in, so that the server sees who sends?
+// A flood of a thousand times the capacity comes from more prefixes than there are rules. Is a
+// fiftieth of each still admitted, so that the server sees who sends?
 #[test]
 fn the_gate_closes_to_a_fiftieth() {
     let mut server = Server::default();
@@ -122,9 +121,8 @@ fn the_gate_closes_to_a_fiftieth() {
     assert!(shares.iter().all(|share| (0.02..0.021).contains(share)), "{shares:?}");
 }
 
-// While heavy requests alone wait, is a flood of them cut within a second? Are those cut that ask
-// for more than the source in the middle, to what others leave: a fifth of the capacity, and three
-// fifths?
+// If only heavy requests wait, is a flood of them limited within a second? Are sources above the
+// median limited to what the others leave, a fifth and three fifths of the capacity?
 #[test]
 fn heavy_requests_are_cut_to_what_others_leave() {
     for (others, attackers, periods, shares) in [
@@ -137,8 +135,8 @@ fn heavy_requests_are_cut_to_what_others_leave() {
     }
 }
 
-// A queue that stood for a part of a period, and left the cores idle for the rest: is what they can
-// do still known?
+// If a queue stood for part of a period and the cores idled for the rest, is their capacity still
+// known?
 #[test]
 fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     let mut sources = Sources::default();
@@ -154,8 +152,8 @@ fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     assert!((4_750.0..4_900.0).contains(&target), "{target}");
 }
 
-// A flood of four times the capacity, of which most is shed, so that the cores are busy. Is it cut
-// at once, and next to what it asks for, in which the time to shed is no part?
+// A flood of four times the capacity, mostly shed, keeps the cores busy. Is it limited at once, to
+// a share of its demand that does not include the time to shed?
 #[test]
 fn what_it_takes_to_shed_is_no_demand() {
     let (mut sources, mut rules) = (Sources::default(), Rules::OPEN);
@@ -168,8 +166,8 @@ fn what_it_takes_to_shed_is_no_demand() {
     }
 }
 
-// A flood that is one flow fills one socket, from which most is shed. Is what each source offers
-// known by what was shed of it? By what was shed of all, where little is known of it?
+// A flood of one flow fills one socket, where most is shed. Is each source's offer known from what
+// was shed of it, or, with little known, from what was shed of all?
 #[test]
 fn what_is_shed_of_one_source_says_little_of_others() {
     let mut sources = Sources::default();
@@ -185,24 +183,24 @@ fn what_is_shed_of_one_source_says_little_of_others() {
     assert_eq!(offered, [1_001.0, 13.0, 7_788.0]);
 }
 
-// One source alone, as a load generator is: is the share such that the cores are busy, at any load?
+// With a single source, such as a load generator, does the share keep the cores busy at any load?
 #[test]
 fn one_source_alone_keeps_the_cores_busy() {
     for load in [1.2, 2.0, 4.0, 20.0] {
         let mut server = Server::default();
         let used = server.settle(&[(7, false, load * CAPACITY)], Standing::Fresh);
         assert!(used > 0.9, "{used} at {load}");
-        // Half of the capacity, and it opens within a second.
+        // At half of the capacity, the gate opens within a second.
         server.passes(4, &[(7, false, 0.5 * CAPACITY)], Standing::Fresh);
         assert_eq!(server.share(7), 1.0, "{load}");
-        // Heavy requests alone are no reason to cut it.
+        // Heavy requests alone are no reason to limit it.
         let mut server = Server::default();
         server.passes(50, &[(7, false, load * CAPACITY)], Standing::Continuations);
         assert_eq!(server.share(7), 1.0, "{load}");
     }
 }
 
-// Do the cores serve what they can two seconds after a flood began?
+// Two seconds after a flood began, do the cores serve at capacity?
 #[test]
 fn a_flood_is_soon_cut_to_the_capacity() {
     for load in [2.0, 4.0, 8.0] {
@@ -212,8 +210,8 @@ fn a_flood_is_soon_cut_to_the_capacity() {
     }
 }
 
-// A hundred that ask for twice the capacity in heavy requests, of which few come in: in most
-// periods none of a source. Do they stay cut?
+// A hundred sources demand twice the capacity in heavy requests, of which few are admitted, so most
+// periods have none of a given source. Do they stay limited?
 #[test]
 fn sources_of_rare_requests_stay_cut() {
     let (mut sources, mut rules, mut kept) = (Sources::default(), Rules::OPEN, 0.0);
@@ -230,8 +228,8 @@ fn sources_of_rare_requests_stay_cut() {
     assert!(kept < 0.5, "{kept}");
 }
 
-// Two hundred send a heavy request in five seconds each, by chance. A hundred flood with light
-// ones. Is hardly any of the former cut, and each of the latter?
+// Two hundred sources send a heavy request every five seconds, at random. A hundred flood with
+// light ones. Are hardly any of the former limited, and all of the latter?
 #[test]
 fn chance_cuts_no_source_of_few_heavy_requests() {
     let (mut sources, mut rules, mut cut, mut spared, mut state) = (Sources::default(), Rules::OPEN, 0, 0, 7_u64);
@@ -255,8 +253,7 @@ fn chance_cuts_no_source_of_few_heavy_requests() {
     assert!(cut < 0.01 && spared == 0, "{cut} of the honest ones cut, {spared} times one of the others not");
 }
 
-// 10,000 forged prefixes, each anew in a period, beside 100 validated ones: is there room for all
-// of these?
+// 10,000 forged prefixes, new ones each period, beside 100 validated ones: do the latter have room?
 #[test]
 fn forged_prefixes_leave_validated_ones_alone() {
     let (mut server, honest) = (Server::default(), honest(100, 0.4, true));
@@ -276,7 +273,7 @@ fn forged_prefixes_leave_validated_ones_alone() {
     assert!(server.sources.known.len() <= KNOWN_MAX);
 }
 
-// The same where heavy requests alone wait, and each validated prefix is quiet for four seconds
+// As above while only heavy requests wait, and each validated prefix is quiet for four seconds
 // after each request.
 #[test]
 fn quiet_validated_prefixes_are_remembered() {
@@ -294,8 +291,7 @@ fn quiet_validated_prefixes_are_remembered() {
     assert!((1_000.0..0.7 * CAPACITY).contains(&kept), "{kept} of what may be forged, {CAPACITY} with what is not");
 }
 
-// A queue stands for long after a burst: do validated prefixes keep what they ask for, however far
-// the target falls?
+// If a queue stands long after a burst, do validated prefixes keep their demand at any target?
 #[test]
 fn a_low_target_is_taken_from_what_may_be_forged() {
     let known = |validated| {
@@ -340,8 +336,8 @@ fn fewer_rules_are_those_that_matter_most() {
 }
 
 proptest! {
-    // Does the level fill the target, give none more than it asks for, and no one less than another
-    // that asks for more?
+    // Does the level fill the target, give no demand more than it asks for, and no demand less than
+    // a larger one gets?
     #[test]
     fn a_level_is_max_min_fair(
         demands in prop::collection::vec((0.1..100.0_f64, 1.0..5.0_f64), 1..50),

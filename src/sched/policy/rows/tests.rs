@@ -1,5 +1,5 @@
-//! Is the row that CONTRIBUTING.md shows one that compiles, and one whose jobs workers find?
-//! `tests/release/one_place.rs` does the rest of what the page says.
+//! Does the row that CONTRIBUTING.md shows compile, and does it put jobs where workers look?
+//! `tests/release/one_place.rs` checks the rest of that page.
 
 use super::*;
 
@@ -21,7 +21,7 @@ const SHOWN: &[Entry] = &[Entry {
 fn contributing_shows_a_row_of_today() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/CONTRIBUTING.md")).expect("a page");
     let row = page.split_once("\n```rust\n").and_then(|(_, after)| after.split_once(",\n```\n")).expect("a row").0;
-    // Indented otherwise.
+    // Except for the indentation.
     let [row, here] = [row, include_str!("tests.rs")].map(|text| text.split_whitespace().collect::<String>());
     assert!(here.contains(&format!("=&[{row}];")), "CONTRIBUTING.md and {} differ: {row}", file!());
     let slice = Nanos::from_micros(50);

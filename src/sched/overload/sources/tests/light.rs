@@ -1,10 +1,10 @@
-//! Of sources that send light and heavy requests, are light ones cut last? Method: as beside this
-//! file, for two kinds of requests, of which what has not stepped aside goes first.
+//! Are light requests of mixed sources limited last? Method: as in the parent module, with two
+//! kinds of requests, where unyielded ones go first.
 
 use super::*;
 
-/// Requests of which a share is light: the samples that these take, that heavy ones take before
-/// they step aside, and after that.
+/// A mix of requests: the share of light ones and their samples, the samples of heavy ones before
+/// they yield, and after.
 struct Mix {
     light: (f64, f64),
     first: f64,
@@ -12,9 +12,9 @@ struct Mix {
 }
 
 impl Server {
-    /// Lets one period pass, in which one source sends so much of this mix. What has not stepped
-    /// aside goes first; the rest of what has is refused where no time is left. Returns the parts
-    /// of all light and of all heavy requests that end.
+    /// Simulates one period of one source with this mix. Requests that have not yielded go first;
+    /// the rest is refused if no time is left. Returns the completed parts of light and of heavy
+    /// requests.
     fn pass_mix(&mut self, &Mix { light: (light, time), first, rest }: &Mix, load: f64) -> [f64; 2] {
         let (rules, level_0) = (self.rules.take().unwrap_or(Rules::OPEN), light * time + (1.0 - light) * first);
         let sent = load * CAPACITY / (level_0 + (1.0 - light) * rest);
@@ -39,9 +39,8 @@ impl Server {
     }
 }
 
-// One source alone, one in a hundred of whose requests is heavy: does it lose only light ones that
-// do not fit? If all of its requests step aside just before their end, does it lose no more than
-// does not fit?
+// A single source with one heavy request in a hundred: does it lose only light ones that do not
+// fit? If all its requests yield just before their end, does it lose no more than does not fit?
 #[test]
 fn the_light_requests_of_one_source_are_cut_last() {
     let heavy = Mix { light: (0.99, 0.23), first: 2.03, rest: 18.0 };
@@ -59,7 +58,7 @@ fn the_light_requests_of_one_source_are_cut_last() {
         let ended = (0..100).map(|_| ended()).skip(20).sum::<f64>() / 80.0;
         assert!((least * possible..=possible).contains(&ended), "{ended} of {possible} at {load}");
         assert!(load < 2.0 || !server.sources.cuts_heavy(), "light ones fit at {load}");
-        // It opens within a second, though heavy requests still wait.
+        // The gate opens within a second, though heavy requests still wait.
         for _ in 0..4 {
             server.pass_mix(mix, 0.5);
         }
@@ -67,8 +66,8 @@ fn the_light_requests_of_one_source_are_cut_last() {
     }
 }
 
-// Light and heavy requests of a source that asks for far more than others do: does all of it count?
-// Of one that asks for as much as the others, do light ones alone?
+// If a source asks for far more than others, does all of its demand count? If it asks for as much,
+// only its light requests?
 #[test]
 fn all_counts_that_is_asked_for_by_one_alone() {
     let share = |light: bool, others: u64| {
