@@ -1,4 +1,4 @@
-//! What it takes to notice an arrival: for policies, and for `loadgen calibrate`.
+//! Measures the CPU cost of noticing an arrival, for policies and `loadgen calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
@@ -11,20 +11,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 
-/// Notices in one measurement: these take some 100 us.
+/// Notices in one measurement, which takes some 100 us.
 const NOTICES_MEASURED: usize = 32;
 
-/// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the
-/// least of many, as nothing disturbed it. Nothing where the kernel gives none.
+/// CPU time on this host to take a notice of the kernel and to ask for the next one. The least of
+/// many measurements, so without disturbance. Zero if the kernel gives no notices.
 pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
-        // Of its own, as it is read meanwhile.
+        // A descriptor of its own, because the receiver is read meanwhile.
         let ingress = receiver.as_fd().try_clone_to_owned()?;
         let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
         Ok(notices(ingress.as_fd(), NOTICES_MEASURED, arrive, drain)?.into_iter().min().unwrap_or(Nanos::ZERO))
     };
-    // On a thread of its own, as `notices` says. Without a measurement they cost nothing.
+    // On a thread of its own, as `notices` requires. Without a measurement the cost counts as zero.
     let measured =
         notice::probe().and_then(|()| thread::Builder::new().spawn(measure)?.join().unwrap_or(Ok(Nanos::ZERO)));
     measured.unwrap_or(Nanos::ZERO)
@@ -32,10 +32,9 @@ pub fn measured_notice() -> Nanos {
 
 /// Times to take the kernel's notice of an arrival at `ingress` and to ask for the next one, for
 /// `count` arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this
-/// on a separate thread: the end of a ring interrupts the thread's next system call that waits.
+/// on a separate thread: closing a ring interrupts the thread's next waiting system call.
 ///
-/// # Errors
-/// When the kernel has no more descriptors for readiness queues.
+/// When the kernel has no descriptors left for readiness queues.
 pub fn notices(
     ingress: BorrowedFd<'_>,
     count: usize,
@@ -63,7 +62,7 @@ pub fn notices(
 mod tests {
     use super::*;
 
-    // Three system calls and more, where the kernel gives notices.
+    // It takes at least three system calls, if the kernel gives notices.
     #[test]
     fn a_notice_costs_more_than_nothing_and_less_than_a_wake_up_on_a_slow_machine() {
         let cost = measured_notice();

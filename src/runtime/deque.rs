@@ -1,20 +1,20 @@
-//! The deque of one worker.
+//! The deque of one worker, and how others steal from it.
 
 use crate::sched::sharing::steal_limit;
 use crossbeam_deque::{Steal, Stealer};
 
-/// The deque of one worker: the side that only its own thread uses.
+/// The owner's side of a worker's deque; only its own thread uses it.
 ///
-/// An engine whose jobs make jobs puts the new ones here ([`super::Worker::run_with`]).
+/// An engine whose jobs make jobs pushes them here ([`super::Worker::run_with`]).
 pub type Deque<J> = crossbeam_deque::Worker<J>;
 
-/// Takes the oldest jobs of a deque, at most [`steal_limit`] of them. One is returned, the others
-/// go into `thief`.
+/// Takes up to [`steal_limit`] of the victim's oldest jobs. Returns one; the others go into
+/// `thief`.
 pub(super) fn steal<J>(victim: &Stealer<J>, thief: &Deque<J>) -> Steal<J> {
     victim.steal_batch_with_limit_and_pop(thief, steal_limit(victim.len(), thief.len()))
 }
 
-/// Takes the oldest job of a deque, for the owner.
+/// Takes the oldest job of a deque, for its owner.
 pub(super) fn oldest<J>(own: &Stealer<J>) -> Option<J> {
     loop {
         match own.steal() {
@@ -75,8 +75,8 @@ mod tests {
         }
     }
 
-    /// However often a worker steals while its own deque holds jobs, it never holds more than fit
-    /// without reallocating.
+    /// Does a deque never hold more than fits without reallocating, however often its worker
+    /// steals?
     #[test]
     fn theft_stops_where_a_deque_would_grow() {
         let (victim, thief) = (deque(false), deque(false));

@@ -1,5 +1,5 @@
-//! The groups of one server: workers that share queues, sleepers and a watch set, and how an idle
-//! group helps a full one. `sleep/README.md` argues in section 7 why nothing waits for ever in a
+//! The groups of one server: workers that share queues, sleepers and a watch set. Also how an idle
+//! group helps a full one. `sleep/README.md`, section 7, argues why nothing waits for ever in a
 //! full group.
 
 use super::notice::Looks;
@@ -12,10 +12,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// The groups of one server, and what their workers share.
+/// All groups of one server.
 pub struct Groups<J> {
     groups: Box<[Group<J>]>,
-    /// Whether a sleeper naps, so that no group stays full unseen.
+    /// Whether a sleeper naps, so that no full group goes unnoticed.
     napping: CachePadded<AtomicBool>,
 }
 
@@ -24,7 +24,7 @@ pub type Members<J> = Vec<(usize, Worker<J>)>;
 
 struct Group<J> {
     shared: Shared<J>,
-    /// The first worker, as the server counts them.
+    /// The number of the first worker within the server.
     first: WorkerId,
     /// When another group last looked at this one.
     helped_at: CachePadded<AtomicU64>,
@@ -33,18 +33,18 @@ struct Group<J> {
 /// What an idle worker finds in a full group.
 pub(super) enum Found<J> {
     Job(J),
-    /// The socket of a busy worker in which something waits: the first worker of its group, and its
-    /// number there.
+    /// The socket of a busy worker that holds something: the first worker of its group, and the
+    /// number of the worker within the group.
     Socket(WorkerId, WorkerId),
 }
 
 impl<J: Send> Groups<J> {
-    /// Groups of these sizes under `policy`, that of the largest, and their workers, each with the
-    /// number of its group. The other arguments are those of [`Shared::new`], for all groups
+    /// Makes groups of these sizes, and their workers with the number of their group. `policy` is
+    /// that of the largest group. The other arguments are as for [`Shared::new`], for all groups
     /// together.
     ///
     /// # Errors
-    /// Those of [`Shared::new`].
+    /// As [`Shared::new`].
     pub fn new(
         policy: &Policy,
         sizes: &[usize],
@@ -65,8 +65,8 @@ impl<J: Send> Groups<J> {
         Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
     }
 
-    /// Lets jobs notice arrivals by the kernel's notices too, if it gives any. Looks from within
-    /// jobs cost `look_cost`, if that is more than what they take here, on cores on which time is
+    /// Sets how jobs notice arrivals: also by the kernel's notices if `by_kernel`. Looks from
+    /// within jobs cost `look_cost` if that is more than measured here, on cores where times are
     /// `time_scale` as long.
     pub fn notice(&mut self, by_kernel: bool, look_cost: Nanos, time_scale: u64) {
         for Group { shared, .. } in &mut self.groups {
@@ -74,22 +74,22 @@ impl<J: Send> Groups<J> {
         }
     }
 
-    /// What the workers of each group share.
+    /// The shared state of each group.
     pub fn each(&self) -> impl Iterator<Item = &Shared<J>> {
         self.groups.iter().map(|group| &group.shared)
     }
 
-    /// What the workers of `group` share.
+    /// The shared state of `group`.
     pub(super) fn of(&self, group: usize) -> &Shared<J> {
         &self.groups[group].shared
     }
 
-    /// The first worker of `group`, as the server counts them.
+    /// The number of the first worker of `group` within the server.
     pub fn first(&self, group: usize) -> WorkerId {
         self.groups[group].first
     }
 
-    /// The pools of all workers; groups are no pools.
+    /// The pools of all workers. Several groups are one pool.
     pub fn topology(&self) -> Topology {
         match &*self.groups {
             [one] => one.shared.policy().topology.clone(),
@@ -97,12 +97,12 @@ impl<J: Send> Groups<J> {
         }
     }
 
-    /// Puts `policy`, that of the largest group, to work in each ([`Shared::switch`]).
+    /// Switches every group to `policy`, which is for the largest one ([`Shared::switch`]).
     pub fn switch(&self, policy: &Policy) {
         self.each().for_each(|shared| shared.switch(policy.on(shared.thieves.len())));
     }
 
-    /// From now on so many `workers` work, of each group its share; the others park.
+    /// Lets `workers` workers work from now on, each group its share. The others park.
     pub fn employ(&self, workers: usize) {
         let all: usize = self.each().map(|shared| shared.thieves.len()).sum();
         for Group { shared, first, .. } in &self.groups {
@@ -111,7 +111,7 @@ impl<J: Send> Groups<J> {
         }
     }
 
-    /// How many workers are parked.
+    /// Number of parked workers.
     pub fn parked(&self) -> usize {
         self.each().map(|shared| shared.parked.load(Ordering::Relaxed)).sum()
     }
@@ -122,19 +122,19 @@ impl<J: Send> Groups<J> {
         shared.busy_since[worker].load(Ordering::Relaxed) == PARKED
     }
 
-    /// How many jobs wait in each queue, over all groups; exact when nothing moves.
+    /// Number of jobs in each queue, over all groups; exact when nothing moves.
     pub fn queue_lengths(&self) -> Vec<usize> {
         let mut sums = vec![0; self.of(0).queue_lengths().count()];
         self.each().for_each(|shared| sums.iter_mut().zip(shared.queue_lengths()).for_each(|(sum, one)| *sum += one));
         sums
     }
 
-    /// How many jobs wait in the deque of each worker; exact when nothing moves.
+    /// Number of jobs in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
         self.each().flat_map(Shared::deque_lengths)
     }
 
-    /// Workers that look for fresh requests themselves, as their ring has failed.
+    /// Number of workers that look for fresh requests themselves, because their ring has failed.
     pub fn without_ring(&self) -> usize {
         let of = |shared: &Shared<J>| shared.idle.readiness.watch_set.without_ring.load(Ordering::Relaxed);
         self.each().map(of).sum()
@@ -145,7 +145,7 @@ impl<J: Send> Groups<J> {
         (self.of(group), worker - self.first(group))
     }
 
-    /// Makes `worker` run through its loop once if it sleeps.
+    /// Wakes `worker` for one turn of its loop if it sleeps.
     pub fn wake(&self, worker: WorkerId) {
         let (shared, worker) = self.member(worker);
         shared.wake(worker);
@@ -157,7 +157,7 @@ impl<J: Send> Groups<J> {
         shared.idle.is_asleep(number) || self.is_parked(worker)
     }
 
-    /// What wakes a sleeping worker of any group ([`Shared::waker`]).
+    /// Makes a function that wakes a sleeping worker of any group ([`Shared::waker`]).
     pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
         let wakers: Vec<_> = self.each().map(Shared::waker).collect();
         move || {
@@ -165,12 +165,13 @@ impl<J: Send> Groups<J> {
         }
     }
 
-    /// A job in a queue that no worker will take any more ([`Shared::leftover`]).
+    /// A job left in a queue that no worker will take any more ([`Shared::leftover`]).
     pub fn leftover(&self) -> Option<J> {
         self.each().find_map(Shared::leftover)
     }
 
-    /// What waits in a full group other than `own`; each is looked at once in [`HELP_EVERY`].
+    /// Takes a job, or names a socket, of a full group other than `own`. Each group is looked at
+    /// once per [`HELP_EVERY`].
     #[cold]
     pub(super) fn help(&self, own: usize, now: Nanos) -> Option<Found<J>> {
         let groups = self.groups.len();
@@ -183,15 +184,14 @@ impl<J: Send> Groups<J> {
             let socket = || shared.idle.readiness.watch_set.next_arrival().first();
             let found = job.map(Found::Job).or_else(|| Some(Found::Socket(group.first, socket()?)))?;
             if shared.queues.count() > 0 {
-                // One more for what is left.
+                // One more worker, for what is left.
                 self.of(own).wake_one(0);
             }
             Some(found)
         })
     }
 
-    /// A job of the group with the longest queues and deques, where these are far longer than those
-    /// of `own`.
+    /// Takes a job of the group with the most waiting jobs, if it has far more than `own`.
     #[cold]
     pub(super) fn balance(&self, own: usize) -> Option<J> {
         let held = |group: usize| self.of(group).queues.count() + self.of(group).deque_lengths().sum::<usize>();
@@ -199,7 +199,7 @@ impl<J: Send> Groups<J> {
         is_longer(held(longest), held(own)).then(|| held_by(self.of(longest)))?
     }
 
-    /// Whether a worker of `own`, which has announced its sleep, is to nap: another group is full,
+    /// Whether a worker of `own` that has announced its sleep should nap: another group is full,
     /// and no worker naps.
     #[cold]
     pub(super) fn naps(&self, own: usize) -> bool {
@@ -208,19 +208,19 @@ impl<J: Send> Groups<J> {
         others.into_iter().any(|(_, group)| group.is_full()) && !self.napping.swap(true, Ordering::Relaxed)
     }
 
-    /// The nap of the calling worker is over.
+    /// Ends the nap of the calling worker.
     pub(super) fn end_nap(&self) {
-        // Ordering: the next announcement of this worker, or its call, has a fence behind this.
+        // Ordering: the next announcement of this worker, or its call, has a fence after this.
         self.napping.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. To be
-    /// called before a job of a worker that has napped, and in a full group.
+    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. Call
+    /// it before a job of a worker that has napped, and in a full group.
     #[cold]
     pub(super) fn call(&self) {
         // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full
-        // group, or this sees it asleep. One that naps announces its next sleep behind a fence, and
-        // looks at all groups again.
+        // group, or this sees it asleep. A napping worker announces its next sleep after a fence,
+        // and looks at all groups again.
         fence(Ordering::SeqCst);
         if !self.napping.load(Ordering::Relaxed) {
             let _ = self.each().any(|shared| shared.idle.wake_one(0));
@@ -238,16 +238,16 @@ impl<J: Send> Group<J> {
         self.shared.idle.asleep(0) == 0
     }
 
-    /// Whether a look is due at `now`; if so, the caller takes it.
+    /// Whether a look is due at `now`. If so, the caller must look.
     fn is_due(&self, now: Nanos) -> bool {
-        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
+        // Ordering: relaxed. The exchange only decides which worker looks.
         let last = self.helped_at.load(Ordering::Relaxed);
         now.minus(Nanos::new(last)) >= HELP_EVERY
             && self.helped_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-/// A job out of the queues of `shared`, or else out of a deque.
+/// Takes a job from the queues of `shared`, or else from a deque.
 fn held_by<J: Send>(shared: &Shared<J>) -> Option<J> {
     shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest))
 }
@@ -259,7 +259,7 @@ mod tests {
     use crate::sched::Tuning;
     use std::os::fd::AsFd;
 
-    // Does a worker that always has work take jobs of another group, if far more wait there, in
+    // Does a worker that always has work take jobs of another group if far more wait there, in
     // queues and deques? Jobs are the numbers of their groups. One worker of the second group runs.
     // Before its first rare search it does 59 jobs, and 141 are left.
     #[test]

@@ -1,8 +1,8 @@
-//! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
+//! Threads: workers that carry out a policy's decisions, and sleep when there is nothing to do.
 //!
-//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the
-//! business of the [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and
-//! shutdown protocols and why they hold.
+//! The runtime knows jobs, queues and readiness. The [`Engine`](crate::sched::turn::Engine) knows
+//! what a job is and how one is received. `sleep/README.md` states the sleep and shutdown protocols
+//! and proves them.
 
 pub mod arrivals;
 pub(crate) mod continuation;
@@ -37,54 +37,53 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The state that all workers of one server, or of one task runtime, share.
+/// The state shared by all workers of a group, or of a task runtime.
 pub struct Shared<J> {
     policy: ArcSwap<Policy>,
-    /// The number of the policy at work, which grows with every switch: one load tells a worker
-    /// whether it follows it.
+    /// The number of the current policy, which grows with every switch. One load tells a worker
+    /// whether it is up to date.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
     thieves: Box<[Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
-    /// How many workers may work; the others park.
+    /// Number of workers that may work; the others park.
     employed: AtomicUsize,
-    /// How many are parked.
+    /// Number of parked workers.
     parked: AtomicUsize,
-    /// For each worker, whether it is asked to step aside; lowered when the worker takes its next
-    /// job.
+    /// For each worker, whether it is asked to yield. Cleared when the worker takes its next job.
     flags: Box<[Flag]>,
-    /// Whether jobs notice arrivals by the kernel's notices too.
+    /// Whether jobs also use the kernel's notices of arrivals.
     kernel_notices: bool,
     /// How jobs look for arrivals.
     looks: Looks,
-    /// Shared with threads outside that wake requests.
+    /// Shared with outside threads that wake requests.
     idle: Arc<Idle<Descriptors>>,
     /// Number of workers that work uninterrupted.
     uninterrupted: CachePadded<AtomicUsize>,
-    /// Looks into sockets that workers took in turn.
+    /// Counts looks in the order of sockets that all workers share.
     socket_turn: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
     stopping: AtomicBool,
     abandoning: AtomicBool,
 }
 
-/// The value of `busy_since` for a worker that is in no job.
+/// The value of `busy_since` for a worker without a job.
 const NOT_BUSY: u64 = u64::MAX;
-/// That of a worker that is parked: as if it had always been in one job.
+/// The value of `busy_since` for a parked worker, as if it had been in one job for ever.
 const PARKED: u64 = 0;
 
 impl<J: Send> Shared<J> {
-    /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose
-    /// readiness wakes workers, as many for each: those of worker 0 first, then those of worker 1,
-    /// and so on. Under a policy that receives nothing there are none. `queue_capacity` bounds the
-    /// jobs in all queues together.
+    /// Makes the shared state and the workers of `policy`. The readiness of `ingress` wakes
+    /// workers. Every worker has the same number of these descriptors: those of worker 0 come
+    /// first, then those of worker 1, and so on. A policy that receives nothing has none.
+    /// `queue_capacity` bounds the jobs in all queues together.
     ///
     /// # Errors
-    /// When the kernel has no more descriptors for readiness queues.
+    /// When the kernel has no descriptors left for readiness queues.
     ///
     /// # Panics
-    /// If the workers do not have as many descriptors each, at least one where they receive.
+    /// If workers would not have equally many descriptors, or none although they receive.
     pub fn new(
         policy: Policy,
         wait: Wait,
@@ -125,16 +124,16 @@ impl<J: Send> Shared<J> {
         Ok((shared, workers))
     }
 
-    /// The policy at work.
+    /// The current policy.
     pub fn policy(&self) -> Arc<Policy> {
         self.policy.load_full()
     }
 
-    /// Puts `policy` to work. Each worker follows it from its next turn on; until then jobs go
-    /// where the old one puts them, and are found there.
+    /// Switches to `policy`. Each worker follows it from its next turn on. Until then jobs go where
+    /// the old policy puts them, and are still found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers or of queues.
+    /// If `policy` is for another number of workers or queues.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology.workers, self.thieves.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
@@ -146,10 +145,10 @@ impl<J: Send> Shared<J> {
         });
     }
 
-    /// From now on the first `workers` work, and the first of each pool. Each other one parks
-    /// between two jobs, where workers serve one another's sockets (`sleep/README.md`, section 8).
+    /// Lets the first `workers` work from now on, and the first of each pool. The others park
+    /// between two jobs, if workers serve one another's sockets (`sleep/README.md`, section 8).
     fn employ(&self, workers: usize) {
-        // Ordering: relaxed, the number of the policy publishes it.
+        // Ordering: relaxed, the policy's number publishes it.
         if self.employed.swap(workers, Ordering::Relaxed) != workers {
             // Ordering: as in `switch`.
             self.epoch.fetch_add(1, Ordering::Release);
@@ -157,25 +156,25 @@ impl<J: Send> Shared<J> {
         }
     }
 
-    /// Whether `worker` is to park under `policy`.
+    /// Whether `worker` must park under `policy`.
     fn parks(&self, policy: &Policy, worker: WorkerId) -> bool {
         let topology = &policy.topology;
         let is_first = topology.members(topology.pool_of(worker)).start == worker;
         policy.has_watchers() && !is_first && worker >= self.employed.load(Ordering::Relaxed)
     }
 
-    /// How many jobs wait in each queue; exact when nothing moves.
+    /// Number of jobs in each queue; exact when nothing moves.
     pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.lengths()
     }
 
-    /// How many jobs wait in the deque of each worker; exact when nothing moves.
+    /// Number of jobs in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
         self.thieves.iter().map(Stealer::len)
     }
 
-    /// Puts `job` into queue number `queue` and wakes no worker. `producer` is the worker that does
-    /// so, `None` on any other thread. Gives the job back when there is no room.
+    /// Puts `job` into queue number `queue` without waking a worker. `producer` is the calling
+    /// worker, or `None` on any other thread. Returns the job if there is no room.
     pub(crate) fn queue(&self, queue: PoolId, producer: Option<WorkerId>, job: J) -> Result<(), J> {
         self.queues.push(queue, producer.unwrap_or(queues::OUTSIDE), job)
     }
@@ -185,27 +184,27 @@ impl<J: Send> Shared<J> {
         self.idle.wake_one(pool);
     }
 
-    /// Makes `worker` run through its loop once if it sleeps.
+    /// Wakes `worker` for one turn of its loop if it sleeps.
     pub fn wake(&self, worker: WorkerId) {
         self.idle.wake(worker);
     }
 
-    /// What wakes a sleeping worker of any pool, and says whether there is one; threads outside may
-    /// keep it for longer than the workers live.
+    /// Makes a function that wakes a sleeping worker of any pool, and returns whether there was
+    /// one. Outside threads may keep it after the workers have ended.
     pub(crate) fn waker(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let idle = Arc::clone(&self.idle);
         move || idle.wake_any()
     }
 
-    /// From now on no worker receives; a batch that one is receiving still counts.
+    /// Stops receiving from now on; a batch being received still counts.
     pub fn stop_receiving(&self) {
-        // Ordering: release/acquire is more than is needed: a worker that reads the old value
-        // receives one batch more, which the caller must expect anyway.
+        // Ordering: release/acquire is more than needed. A worker that reads the old value receives
+        // one more batch, which the caller must expect anyway.
         self.accepting.store(false, Ordering::Release);
     }
 
-    /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into
-    /// their sockets again.
+    /// Undoes [`Shared::stop_receiving`]. Workers that fell asleep meanwhile look into their
+    /// sockets again.
     pub fn start_receiving(&self) {
         // Ordering: release, pairs with the acquire in `ThreadWorld::accepts`. A worker that
         // sleeps, or is about to, is woken afterwards, and its next search sees the new value.
@@ -213,23 +212,23 @@ impl<J: Send> Shared<J> {
         self.idle.wake_all();
     }
 
-    /// From now on jobs are shed instead of run, and a running one is shed at its next checkpoint.
+    /// Sheds jobs from now on instead of running them. A running job is shed at its next
+    /// checkpoint.
     pub fn abandon(&self) {
         // Ordering: relaxed, a worker may see it late.
         self.abandoning.store(true, Ordering::Relaxed);
     }
 
-    /// From now on every worker ends once a search finds nothing.
+    /// Ends every worker once its search finds nothing.
     pub fn stop(&self) {
-        // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers
+        // Ordering: release, pairs with the acquire in `is_stopping`. The wake below makes sleepers
         // look again.
         self.stopping.store(true, Ordering::Release);
         self.idle.wake_all();
     }
 
-    /// A job in a queue that no worker will take any more. To be called when all workers have
-    /// ended: one of them may have passed a continuation on to a pool whose workers had ended
-    /// before.
+    /// A job left in a queue. Call it after all workers have ended: one of them may have passed a
+    /// continuation to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
         self.queues.pop_any().map(|(_, job)| job)
     }
@@ -238,7 +237,7 @@ impl<J: Send> Shared<J> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
+    /// Lets the calling thread notice arrivals for `worker` as long as the result lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
         let watch_set = Arc::clone(&self.idle.readiness.watch_set);
         notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)

@@ -1,4 +1,4 @@
-//! The queues between workers, bounded together.
+//! The queues between workers, which share one bound.
 
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
@@ -7,23 +7,22 @@ use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sharded queue for each number that a policy may name. The jobs in all of them together are
-/// bounded, so that however long the queues get, packets are left to receive fresh requests into.
+/// One sharded queue for each queue number of a policy. One bound holds for the jobs in all of
+/// them. So packets are left to receive fresh requests, however long a queue gets.
 pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
-    /// How many jobs all queues together have room for.
+    /// Capacity of all queues together, in jobs.
     pub capacity: usize,
-    /// The number of jobs that each worker has put here; the last entry counts all other threads
-    /// together.
+    /// Number of jobs that each worker has put here; the last entry is for all other threads.
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
-/// The producer of a job that comes from a thread outside of the workers.
+/// The producer number of threads that are not workers.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
-    /// This many queues; `capacity` bounds the jobs in all of them.
+    /// This number of `queues`; `capacity` bounds the jobs in all of them.
     pub fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
         let queues = (0..queues).map(queue).collect();
@@ -31,8 +30,8 @@ impl<J> Queues<J> {
         Queues { queues, count: CachePadded::default(), capacity, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Gives it back
-    /// when there is no room.
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Returns the job
+    /// if there is no room.
     pub fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the
         // count is too high, never too low.
@@ -48,7 +47,7 @@ impl<J> Queues<J> {
         pushed
     }
 
-    /// Takes a job from the queue of `pool`. `next` is the shard of each queue at which a search
+    /// Takes a job from the queue of `pool`. `next` has, for each queue, the shard where a search
     /// begins.
     pub fn pop(&self, pool: PoolId, next: &mut [usize]) -> Option<J> {
         let job = self.queues[pool].pop(next[pool])?;
@@ -63,32 +62,32 @@ impl<J> Queues<J> {
         self.queues.iter().enumerate().find_map(pop).inspect(|_| self.taken())
     }
 
-    /// How many jobs wait in all queues together; exact when nothing moves.
+    /// Number of jobs in all queues together; exact when nothing moves.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many jobs wait for `pool`; exact when nothing moves.
+    /// Number of jobs in the queue of `pool`; exact when nothing moves.
     pub fn len(&self, pool: PoolId) -> usize {
         self.queues[pool].len()
     }
 
-    /// How many jobs wait in each queue; exact when nothing moves.
+    /// Number of jobs in each queue; exact when nothing moves.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.iter().map(Sharded::len)
     }
 
-    /// The two shards of `queue` of which the shorter one takes the next job of `producer`.
+    /// The two shards of `queue` between which the next job of `producer` chooses the shorter.
     fn shards(&self, queue: &Sharded<J>, producer: WorkerId) -> [usize; 2] {
         if queue.shards() == 1 {
             return [0; 2];
         }
         let producer = producer.min(self.turns.len() - 1);
-        // Ordering: relaxed, a count that spreads jobs and guards nothing.
+        // Ordering: relaxed, a count that only spreads jobs.
         sharing::shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A job was taken, or was not put anywhere after all.
+    /// Counts a job that was taken, or not put after all.
     fn taken(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -137,7 +136,7 @@ mod tests {
         for job in 0..EACH {
             assert_eq!((queues.push(0, 0, job), queues.push(1, 1, job)), (Ok(()), Ok(())));
         }
-        // In turn out of two queues: the way through one is not the way through the other.
+        // Alternates between two queues, because each queue has its own rotation.
         for taken in 0..EACH {
             let jobs = [0, 1].map(|pool| queues.pop(pool, &mut next).expect("as many as were put"));
             assert!(jobs.iter().all(|job| job.abs_diff(taken) < shards), "{jobs:?} after {taken}");

@@ -1,5 +1,5 @@
-//! A worker that finds nothing searches again for a while, then sleeps. sleep/README.md argues why
-//! no job and no datagram is forgotten meanwhile.
+//! What a worker does that finds nothing: it searches again for a while, then sleeps.
+//! `sleep/README.md` argues why no job and no datagram is forgotten meanwhile.
 
 use super::groups::Found;
 use super::sleep::readiness::{INGRESS, WATCH};
@@ -14,9 +14,9 @@ use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::thread;
 
-/// Searches of a worker that spins, between two yields of its processor. A yield takes as long as
-/// two searches, and a datagram that comes meanwhile waits for its end. A thread that needs the
-/// processor waits for eight searches at most.
+/// A spinning worker yields its CPU after this many searches. A yield takes as long as two
+/// searches, and a datagram that comes meanwhile waits for it. A thread that needs the CPU waits
+/// for at most eight searches.
 const LOOKS_PER_YIELD: u32 = 8;
 
 impl<J: Send> Loop<'_, J> {
@@ -36,7 +36,7 @@ impl<J: Send> Loop<'_, J> {
             std::hint::spin_loop();
             self.vain_looks = self.vain_looks.wrapping_add(1);
             if self.vain_looks.is_multiple_of(LOOKS_PER_YIELD) {
-                // Another worker, or the load generator, has more use for this processor.
+                // Another worker, or the load generator, may need this CPU more.
                 thread::yield_now();
             }
             return;
@@ -45,15 +45,15 @@ impl<J: Send> Loop<'_, J> {
     }
 }
 
-/// Parking: sleep/README.md, section 8.
+/// Parking a worker: sleep/README.md, section 8.
 impl<J: Send> Loop<'_, J> {
-    /// Leaves all that the worker holds to others, and waits until it is woken. To be called
-    /// between two jobs. Returns a job that no other can take, for want of room.
+    /// Leaves all jobs of the worker to others, and waits until it is woken. Call it between two
+    /// jobs. Returns a job if no other worker can take it, for want of room.
     pub(super) fn park<E: Engine<Job = J>>(&mut self, engine: &mut E) -> Option<J> {
         let now = clock::now();
         self.world.idle_at = now;
         self.end_idle(engine);
-        // The end of a reply may let a request of its flow out.
+        // The end of a reply may let another request of its flow begin.
         engine.flush();
         self.turn.take_in_ready(&self.policy, now, &mut self.world, engine);
         let (worker, queue) = (self.turn.worker(), self.policy.queues_of(self.turn.pool()).start);
@@ -68,7 +68,7 @@ impl<J: Send> Loop<'_, J> {
         sleeper.has_unannounced();
         sleeper.begin_work(&shared.idle, &self.policy, true);
         sleeper.leave_own(&shared.idle);
-        // Ordering: relaxed, hints and numbers to show.
+        // Ordering: relaxed, hints and figures to show.
         shared.busy_since[worker].store(PARKED, Ordering::Relaxed);
         shared.parked.fetch_add(1, Ordering::Relaxed);
         engine.boundary(Boundary::Rest { looked_at: now });
@@ -77,7 +77,7 @@ impl<J: Send> Loop<'_, J> {
         let shared = self.world.shared;
         shared.parked.fetch_sub(1, Ordering::Relaxed);
         shared.busy_since[worker].store(NOT_BUSY, Ordering::Relaxed);
-        // A drain waits until each worker has turned.
+        // A drain waits until each worker has made a turn.
         engine.boundary(Boundary::Turn);
         None
     }
@@ -93,10 +93,10 @@ impl<J: Send> Loop<'_, J> {
     }
 }
 
-/// How one group helps another: sleep/README.md, section 7.
+/// Groups that help each other: sleep/README.md, section 7.
 impl<J: Send> Loop<'_, J> {
-    /// After a search that found nothing: takes what waits in a full group. False if there is
-    /// nothing.
+    /// After a search that found nothing: takes something that waits in a full group. False if
+    /// there is nothing.
     fn helps<E: Engine<Job = J>>(&mut self, engine: &mut E, now: Nanos) -> bool {
         let Some((groups, own)) = self.neighbours.filter(|_| self.policy.has_watchers()) else { return false };
         match groups.help(own, now) {
@@ -114,7 +114,7 @@ impl<J: Send> Loop<'_, J> {
         }
     }
 
-    /// Before a rare search: takes over a job of a group with far longer queues.
+    /// Before a rare search: takes a job of a group with far longer queues.
     pub(super) fn balance(&mut self) {
         let others = self.neighbours.filter(|_| self.policy.has_watchers());
         if let Some(job) = others.and_then(|(groups, own)| groups.balance(own)) {
@@ -122,21 +122,21 @@ impl<J: Send> Loop<'_, J> {
         }
     }
 
-    /// Whether the worker, which has announced its sleep, naps on behalf of full groups.
+    /// Whether the worker, which has announced its sleep, should nap for the sake of full groups.
     fn begin_nap(&mut self) -> bool {
         self.napped = self.policy.has_watchers() && self.neighbours.is_some_and(|(groups, own)| groups.naps(own));
         self.napped
     }
 }
 
-/// A worker that is about to sleep.
+/// A worker that is about to sleep, with its engine.
 struct Resting<'a, 's, J, E> {
     worker: &'a mut Loop<'s, J>,
     engine: &'a mut E,
 }
 
 impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
-    /// A job at hand, datagrams received, or a sign that there may be more.
+    /// A job in hand, received datagrams, or a sign that there may be more.
     type Found = ();
 
     fn sleeper(&mut self) -> &mut Sleeper {
@@ -160,7 +160,7 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
             groups.end_nap();
         }
         if nap.is_some() && self.worker.events.is_empty() {
-            // Until now it was to find nothing.
+            // Up to now the worker was bound to find nothing.
             self.engine.boundary(Boundary::Rest { looked_at: clock::now() });
         }
         self.worker.world.idle_at = clock::now();
@@ -174,9 +174,9 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 }
 
-/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. After the
-/// thief threshold it may receive from every stuck worker. A millisecond at least bounds the cost
-/// of spurious wakes to a few percent of a core.
+/// Back-off: how long the watcher sleeps without the watch set after a spurious wake. After the
+/// thief threshold it may receive from every stuck worker. A minimum of 1 ms limits the cost of
+/// spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
     policy.stuck_after.max(Nanos::from_millis(1))
 }

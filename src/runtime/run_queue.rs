@@ -1,21 +1,21 @@
-//! How long workers were ready to run while their CPU did something else: the kernel's `schedstat`
-//! of each thread.
+//! How long workers were ready to run while their CPU did something else, by the kernel's
+//! `schedstat` of each thread.
 //!
-//! On a host that is shared, this is the part of a latency that is not the server's.
+//! On a shared host, this is the part of a latency that the server does not cause.
 
 use crate::time::Nanos;
 use nix::unistd::gettid;
 use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Notes that the calling thread is that of a worker.
+/// Notes that the calling thread is a worker's.
 pub(crate) fn enter(thread: &AtomicI32) {
     // Ordering: relaxed, a number that guards nothing.
     thread.store(gettid().as_raw(), Ordering::Relaxed);
 }
 
-/// For each worker's thread, how long it has waited for a CPU since it began; `None` where the
-/// kernel does not say.
+/// For each worker's thread, how long it has waited for a CPU since its start; `None` if the kernel
+/// does not tell.
 pub(crate) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!((wait(""), wait("1"), wait("1 x 2")), (None, None, None));
     }
 
-    // Is a thread read once it has begun, and no other one?
+    // Is a thread read once it has begun, and not before?
     #[test]
     fn a_thread_that_has_begun_is_read() {
         let threads: [AtomicI32; 2] = Default::default();

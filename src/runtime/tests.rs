@@ -1,5 +1,5 @@
 //! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in
-//! pipes, engines are these few lines.
+//! pipes; the engine is a toy.
 
 pub(super) mod numbers;
 mod parking;
@@ -18,27 +18,26 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than anything here takes, shorter than patience.
+/// Longer than anything here takes, shorter than a person's patience.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A job that keeps its worker until the test lets go.
+/// A job that keeps its worker until the test releases it.
 const STUCK: u8 = 1;
-/// A job that asks for the last pool.
+/// A job that hops to the last pool.
 const HOPS: u8 = 2;
-/// A job that asks for the last pool, and at its end lets out two that keep their workers.
+/// A job that hops to the last pool and, at its end, releases two jobs that keep their workers.
 const LETS_OUT: u8 = 3;
 
-/// One end of every ingress, and which worker did which job.
+/// The sending end of every ingress, and which worker did which job.
 struct Playground {
     inputs: Vec<mio::unix::pipe::Sender>,
     done: Receiver<(WorkerId, u8)>,
-    /// Workers that were about to sleep, or had slept, and the ingress that each then looked into
-    /// first.
+    /// Workers that were about to sleep or had slept, and the ingress that each then tried first.
     looked: Receiver<(WorkerId, Seen, WorkerId)>,
     release: Sender<()>,
 }
 
-/// What a worker was doing when it last came to a boundary of its rest.
+/// What a worker was doing when it last reached a boundary of its rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Awake,
@@ -63,7 +62,7 @@ impl Engine for Toy<'_> {
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<(u8, bool)>>) -> Received {
         let seen = std::mem::replace(&mut self.seen, Seen::Awake);
         if seen != Seen::Awake {
-            // Workers look on when the test has ended.
+            // Workers keep looking after the test has ended.
             let _ = self.looked.send((self.worker, seen, owner));
         }
         let mut bytes = [0; 16];
@@ -118,7 +117,7 @@ impl Engine for Toy<'_> {
     }
 }
 
-/// Runs workers under `policy` while `test` plays with them, then stops them.
+/// Runs workers under `policy` while `test` uses them, then stops them.
 fn with_workers(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground)) {
     with_switch(policy, wait, |play, _| test(play));
 }
@@ -154,7 +153,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
             let shared = &shared;
             scope.spawn(move || worker.run(shared, &mut toy));
         }
-        // Also when the test panics: the workers must end, or the panic is never seen.
+        // Also after a panic of the test: unless the workers end, the panic is never seen.
         let _stop = Stop(&shared);
         test(&mut Playground { inputs, done, looked, release }, &shared);
     });
@@ -198,8 +197,8 @@ fn plain(name: &str, workers: usize) -> Policy {
     Tuning::new(workers, Nanos::from_micros(5)).policy(name)
 }
 
-/// One job at a time into each ingress in turn: all workers have gone to sleep, or are just about
-/// to, when it comes.
+/// Sends one job at a time into each ingress in turn. When it comes, all workers sleep or are about
+/// to.
 #[test]
 fn no_wake_up_is_lost() {
     for wait in [Wait::Park, Wait::Adaptive] {
@@ -207,8 +206,8 @@ fn no_wake_up_is_lost() {
             with_workers(&policy, wait, |play| {
                 for round in 0..3_000_u32 {
                     play.send(round as usize % 3, 10);
-                    // Every so often the workers get time to fall asleep for good; else the job
-                    // meets them on the way.
+                    // Now and then the workers get time to fall asleep; otherwise the job meets
+                    // them on the way.
                     if round % 64 == 0 {
                         thread::yield_now();
                     }
@@ -219,8 +218,8 @@ fn no_wake_up_is_lost() {
     }
 }
 
-// Does a worker that has found nothing sleep without looking into an ingress again, and into its
-// own first when that has woken it?
+// Does a worker that found nothing sleep without trying an ingress again? If its own ingress wakes
+// it, does it try that first?
 #[test]
 fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     with_switch(&plain("levels", 2), Wait::Park, |play, shared| {
@@ -240,15 +239,15 @@ fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     });
 }
 
-/// All but one worker are stuck; the last one, asleep, must notice what comes into the others'
-/// ingresses.
+/// All workers but one are stuck. Does the last one, asleep, notice arrivals in the others'
+/// ingresses?
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     for name in ["global", "steal"] {
         with_workers(&plain(name, 3), Wait::Park, |play| {
             play.send(0, STUCK);
             let (first, _) = play.next();
-            // Into another worker's ingress, or it would wait for the back-off of a thief.
+            // Into another worker's ingress: its own would wait for the back-off of a thief.
             play.send((first + 1) % 3, STUCK);
             let (second, _) = play.next();
             assert_ne!(first, second);
@@ -263,14 +262,13 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     }
 }
 
-/// Jobs that were set aside begin as fresh ones do. They begin in the front pool, and on all of its
-/// workers, even if these have gone to sleep.
+/// Do jobs that were set aside begin as fresh ones do: in the front pool, on all of its workers,
+/// even if these sleep?
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
     // `isolated` is the first.
     let policies = policies().into_iter().skip(1);
-    // Workers of their own for each round: one that is let go late would be let go in place of
-    // another.
+    // New workers for each round: one released late would take the place of another.
     for (policy, round) in policies.flat_map(|policy| (0..30).map(move |round| (policy.clone(), round))) {
         with_workers(&policy, Wait::Park, |play| {
             play.send(round % 3, LETS_OUT);

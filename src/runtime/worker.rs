@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::{process, thread};
 
-/// A worker before its thread runs: its deque, its `Poll`, its place in the policy.
+/// A worker before its thread runs: its deque, its `Poll`, its policy.
 pub struct Worker<J> {
     /// The worker's number.
     pub id: WorkerId,
@@ -22,9 +22,8 @@ pub struct Worker<J> {
     poll: Poll,
 }
 
-/// Ends the process if its thread panics. After a panic of the runtime itself, other workers would
-/// wait for ever for what this one held. Panics of handlers and tasks are caught before they come
-/// here.
+/// Aborts the process if its thread panics. After a panic of the runtime itself, other workers
+/// would wait for ever for what this one held. Panics of handlers and tasks are caught earlier.
 #[derive(Debug)]
 pub struct AbortOnPanic;
 
@@ -37,18 +36,18 @@ impl<J: Send> Worker<J> {
     /// Works on the calling thread until [`Shared::stop`].
     ///
     /// # Panics
-    /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
+    /// When the kernel refuses to wait or wake, which it allowed before: the server cannot go on.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
         Loop::new(self, shared).run(engine);
     }
 
-    /// As [`Worker::run`], in this group of a server.
+    /// As [`Worker::run`], as a member of this group.
     pub fn run_in<E: Engine<Job = J>>(self, groups: &Groups<J>, group: usize, engine: &mut E) {
         let neighbours = groups.are_several().then_some((groups, group));
         Loop { neighbours, ..Loop::new(self, groups.of(group)) }.run(engine);
     }
 
-    /// As [`Worker::run`], with an engine whose jobs put jobs into the worker's own deque.
+    /// As [`Worker::run`], with an engine whose jobs push jobs into the worker's own deque.
     pub fn run_with<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: impl FnOnce(&Rc<Deque<J>>) -> E) {
         let worker = Loop::new(self, shared);
         let mut engine = engine(&worker.world.deque);
@@ -73,18 +72,18 @@ pub(super) struct Loop<'s, J> {
     epoch: Option<usize>,
     pub(super) poll: Poll,
     pub(super) events: Events,
-    /// Searches that found nothing while the worker spun.
+    /// Searches that found nothing while the worker was spinning.
     pub(super) vain_looks: u32,
-    /// The other groups of the server, and the number of this worker's own; `None` where there are
-    /// no others.
+    /// All groups of the server, and the number of this worker's group; `None` if there is only
+    /// one.
     pub(super) neighbours: Option<(&'s Groups<J>, usize)>,
     /// Whether the worker has napped since it last began a job or slept.
     pub(super) napped: bool,
-    /// When the first search of the present run of searches without a find ended.
+    /// End of the first vain search since the worker last had something to do.
     pub(super) idle_since: Option<Nanos>,
 }
 
-/// Jobs of one receive for which there is room from the start; more make the worker allocate.
+/// Jobs of one receive for which memory is reserved; more make the worker allocate.
 const RECEIVED_MAX: usize = 64;
 
 impl<'s, J: Send> Loop<'s, J> {
@@ -116,8 +115,8 @@ impl<'s, J: Send> Loop<'s, J> {
                 self.end_idle(engine);
             } else {
                 self.follow(engine);
-                // Asked before the search: what was put before the stop is then found, also if both
-                // come in the middle of it.
+                // Read before the search. So work put before the stop is found, even if both come
+                // during the search.
                 stopping = self.world.shared.is_stopping();
                 if self.turn.searches_rarely() && !stopping {
                     self.balance();
@@ -137,8 +136,8 @@ impl<'s, J: Send> Loop<'s, J> {
         engine.flush();
     }
 
-    /// Before a job: where the group is full now, or this worker naps no more, another sees to what
-    /// that needs.
+    /// Call before a job. If the group is full now, or this worker no longer naps, wakes another
+    /// worker to look after full groups.
     #[inline]
     fn before_work(&mut self) {
         let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
@@ -147,8 +146,7 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    /// Ends the time in which the worker has nothing to do, with the last reading of the clock
-    /// outside of jobs.
+    /// Ends the worker's idle time, at the last clock reading outside of jobs.
     #[inline]
     pub(super) fn end_idle<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         if let Some(since) = self.idle_since.take() {
@@ -156,14 +154,14 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    // A call would take a tenth of a step: its state is then in memory.
+    // Inlined: a call would take a tenth of a step, because its state is then in memory.
     #[inline(always)]
     pub(super) fn step<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let now = engine.now().max(self.world.idle_at);
         self.turn.step(&self.policy, now, &mut self.world, engine);
     }
 
-    /// Makes the worker follow the present policy, if it does not yet.
+    /// Switches the worker to the current policy, if it follows another one.
     fn follow<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let epoch = self.world.shared.epoch.load(Ordering::Acquire);
         if self.epoch != Some(epoch) {

@@ -1,4 +1,4 @@
-//! The world of a worker that is a thread: what its turn decides is carried out at once.
+//! The world of a worker on a thread: carries out what its turn decides at once.
 
 use super::deque::{self, Deque};
 use super::notice;
@@ -11,7 +11,7 @@ use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A running job pauses at a checkpoint at least this often. Then replies leave, and an abandoned
+/// How often, at least, a running job pauses at a checkpoint. Then replies leave, and an abandoned
 /// job ends.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
@@ -21,14 +21,14 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
-    /// The shard of each queue at which the next search begins: the one after the last, so that all
-    /// are served equally ([`Sharded`](crate::queue::Sharded)).
+    /// For each queue, the shard where the next search begins: one after the last, so that all are
+    /// served equally ([`Sharded`](crate::queue::Sharded)).
     next_shards: Box<[usize]>,
-    /// Whether the worker spins when it has nothing to do.
+    /// Decides whether the worker spins when it has nothing to do.
     spinning: Spinning,
     /// Since when the worker has had nothing to do, and whether it has slept since.
     idle: Option<(Nanos, bool)>,
-    /// The clock reading of the last moment at which the worker had nothing to do.
+    /// The last clock reading while the worker had nothing to do.
     pub(super) idle_at: Nanos,
 }
 
@@ -39,8 +39,7 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
         ThreadWorld { id, shared, deque, sleeper, next_shards, spinning, idle: None, idle_at: Nanos::ZERO }
     }
 
-    /// Whether the worker, which has found nothing at `now`, is to search again instead of
-    /// sleeping.
+    /// Whether the worker, which found nothing at `now`, should search again instead of sleeping.
     pub(super) fn spins(&mut self, now: Nanos) -> bool {
         let (since, slept) = self.idle.get_or_insert((now, false));
         let spins = now.minus(*since) < self.spinning.limit();
@@ -161,8 +160,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         }
         self.sleeper.begin_work(&self.shared.idle, policy, more);
         if let Some(since) = since {
-            // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it
-            // says.
+            // Ordering: relaxed. Thieves use it as a hint, and what they do is safe with any value.
             self.shared.busy_since[self.id].store(since.get(), Ordering::Relaxed);
         }
         if self.is_flagged() {
@@ -179,15 +177,14 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn flag(&self, worker: WorkerId) {
-        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job,
-        // never: the worker has then served what waited.
+        // Ordering: relaxed. The request may be seen late, or never if the worker takes its next
+        // job: it has then served what waited.
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {
-        // What was put before this worker sees the permit, or the lack of one, is ordered by the
-        // queues.
-        // One of the workers that are not parked stays within a checkpoint's reach.
+        // The queues order what was put before this worker sees the permit, or the lack of one. Of
+        // the workers that are not parked, one must always reach a checkpoint soon.
         let max = max.saturating_sub(self.shared.parked.load(Ordering::Relaxed)).max(1);
         let taken = |held: usize| (held < max).then_some(held + 1);
         let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
@@ -206,7 +203,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {
-        // The checkpoints of the job notice themselves.
+        // The job's checkpoints themselves notice arrivals.
         notice::begin(watch);
         HEARTBEAT
     }

@@ -1,5 +1,4 @@
-//! Children: what a request or another child has forked, and what threads outside of the workers
-//! have spawned.
+//! Children: work that a request or another child forked, or that outside threads spawned.
 
 use super::context::{self, Limits};
 use super::local_queue::{self, Ready};
@@ -15,22 +14,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-/// The future of a child.
+/// The future of a child, as a worker polls it.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// One child. Queues, wakers and its handle hold a reference.
+/// A child. Queues, wakers and its handle each hold a reference.
 pub(crate) struct Child<T> {
-    /// The runtime id of the server that runs the child; 0 for a child that was forked outside any.
+    /// The runtime id of the server that runs the child; 0 for a child forked outside any server.
     pub(crate) runtime_id: u64,
     expires_at: Nanos,
-    /// The request or child that forked it, and the generation of that at the time.
+    /// The request or child that forked it, with the generation at that time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
     work: Resumable<Work<T>>,
-    /// Closed when the handle is gone, or has run the child.
+    /// Receives the result. Closed once the handle is dropped, or has run the child itself.
     outcome: Outcome<Result<T, AbortCause>>,
     abort: AbortFlag,
     ready_at: AtomicU64,
-    /// CPU time so far, with that of the child's own children.
+    /// CPU time so far, that of the child's own children included.
     cost: AtomicU64,
 }
 
@@ -40,20 +39,20 @@ struct Work<T> {
     begun: bool,
 }
 
-/// The state of a child, as its handle finds it.
+/// What a handle finds when it looks at its child.
 pub(crate) enum Found<T> {
-    /// Not begun, and taken: the handle runs it.
+    /// The child has not begun. The handle has taken it and runs it.
     Fresh(ChildFuture<T>),
-    /// Under way, or left to other workers; its end wakes the waker.
+    /// The child runs, or is left to other workers. Its end wakes the waker.
     UnderWay,
     Over(Result<T, AbortCause>),
 }
 
 impl<T: Send + 'static> Child<T> {
-    /// A child of the request or child that is polled on this thread, queued with its worker.
+    /// A child of the request or child that this thread polls. It enters the worker's local queue.
     ///
     /// # Panics
-    /// See [`AbortFlag::fork`].
+    /// As [`AbortFlag::fork`].
     pub(crate) fn new(work: ChildFuture<T>) -> Arc<Child<T>> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);
@@ -70,8 +69,8 @@ impl<T: Send + 'static> Child<T> {
         child
     }
 
-    /// Work for the server `runtime_id` that no request has forked: without a deadline, and in no
-    /// queue yet.
+    /// Work spawned for the server `runtime_id`, not forked by a request. It has no deadline and is
+    /// in no queue yet.
     pub(crate) fn spawned(runtime_id: u64, work: ChildFuture<T>) -> Arc<Child<T>> {
         Arc::new(Child::of_none(runtime_id, work))
     }
@@ -89,8 +88,8 @@ impl<T: Send + 'static> Child<T> {
         }
     }
 
-    /// The state of the child, whose end wakes `waker` if it is under way. A child that has not
-    /// begun is left alone unless the caller `takes` it.
+    /// Looks at the child. If it is in progress, its end wakes `waker`. A child that has not begun
+    /// is taken only if `takes`.
     ///
     /// # Panics
     /// If the result was taken before.
@@ -110,8 +109,8 @@ impl<T: Send + 'static> Child<T> {
         self.outcome.close();
     }
 
-    /// Cancels the child, whose handle is gone. A child that waits is dropped; one that runs ends
-    /// at its next checkpoint.
+    /// Cancels the child, because its handle is gone. A waiting child is dropped. A running one
+    /// ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
         self.root().unfork();
         self.abort.set(0, AbortCause::Cancelled);
@@ -119,13 +118,13 @@ impl<T: Send + 'static> Child<T> {
         discard(self.work.withdraw(|_| true));
     }
 
-    /// CPU time so far, with that of the child's own children.
+    /// CPU time so far, that of the child's own children included.
     pub(crate) fn cost(&self) -> Nanos {
         Nanos::new(self.cost.load(Ordering::Relaxed))
     }
 
     fn end(&self, result: Result<T, AbortCause>) {
-        // At once, so that its siblings run no longer than they must.
+        // Aborts the owner at once, so that siblings do not run longer than needed.
         if let (Err(cause), Some((owner, generation))) = (&result, &self.owner)
             && !self.outcome.is_closed()
             && *cause != AbortCause::Cancelled
@@ -149,7 +148,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere: false };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
-            // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the
+            // Ordering: relaxed. Only the worker that polls the child adds, and the lock passes the
             // sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
@@ -164,7 +163,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 }
                 Polled::Waits { .. } => {
                     let parked = self.work.park(work);
-                    // The handle may have gone before the work was back.
+                    // The handle may have been dropped before the work was put back.
                     if self.outcome.is_closed() {
                         discard(self.work.withdraw(|_| true));
                     }

@@ -1,8 +1,9 @@
-//! What passes between a worker and the leaf futures during one poll of a handler.
+//! What a worker and the futures of `crate::handler::leaf` tell each other during one poll of a
+//! handler.
 //!
-//! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker
-//! no poll is entered, and every leaf future is ready at once: a handler can be tested with any
-//! executor.
+//! It is thread-local instead of data in a `Waker`, because that needs no `unsafe`. Outside a
+//! worker there is no poll, and these futures are ready at once. So a handler can be tested with
+//! any executor.
 
 use super::cancel::CancellationToken;
 use super::waiter::{AbortCause, Waiter};
@@ -13,30 +14,30 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Why a leaf future returned `Pending`.
+/// Why a future of the handler module returned `Pending` to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The handler goes on as it asks for. `Here`: the worker is wanted back, to ask the policy or
-    /// to queue new and woken children.
+    /// The handler can go on, in this way. `Here`: the worker must ask the policy, or queue new or
+    /// woken children.
     Resume(Resume),
-    /// The handler waits for a child that is under way elsewhere, whose end wakes it.
+    /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
     Join,
-    /// The handler must not run on: the deadline has passed, a token is cancelled, or a child that
-    /// it needs has no result.
+    /// The handler must not go on: its deadline passed, its token is cancelled, or a child that it
+    /// needs has no result.
     Abort(AbortCause),
 }
 
-/// When checkpoints return to the worker during one poll. They read the clock now and then only.
+/// When checkpoints return to the worker during one poll. They read the clock only now and then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The moment from which on checkpoints return so that the policy is asked.
+    /// From this time on, checkpoints return so that the policy is asked.
     pub(crate) ask_at: Nanos,
-    /// The moment from which on checkpoints return because the answer is worthless.
+    /// From this time on, checkpoints return because the answer is worthless.
     pub(crate) expires_at: Nanos,
 }
 
 impl Limits {
-    /// The first of both moments.
+    /// The earlier of the two times.
     fn next(self) -> Nanos {
         self.ask_at.min(self.expires_at)
     }
@@ -45,33 +46,31 @@ impl Limits {
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
-    /// The request or child that is polled, where it may fork. Empty between polls, so that no
-    /// thread has to drop it: a destructor would cost a look at each access.
+    /// The request or child being polled, if it may fork. Empty between polls, so that it needs no
+    /// destructor, which would cost a check at each access.
     static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
-    /// The token that checkpoints look at.
+    /// The token that checkpoints check.
     static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
-    /// CPU time of the children that were joined during the poll.
+    /// CPU time of the children joined during the poll.
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Checkpoints until one reads the clock, that one included.
+    /// Number of checkpoints until one reads the clock, including that one.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// The last reading of the clock at a checkpoint of this poll, or its start, and the
-    /// checkpoints from there to the next one.
+    /// The last clock reading at a checkpoint of this poll, or its start. Then the number of
+    /// checkpoints from there to the next reading.
     static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
-    /// The address in this thread's stack below which nothing nested begins; 0 on threads of
-    /// others.
+    /// The stack address below which nothing nested may begin; 0 on threads that are not workers.
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The most checkpoints of which one reads the clock. A handler whose checkpoints come further
-/// apart all of a sudden is asked up to this many of them late.
+/// One in at most this many checkpoints reads the clock. A handler whose checkpoints suddenly come
+/// farther apart is asked up to this many checkpoints late.
 const STRETCH_MAX: u32 = 16;
 
-/// The stack of a worker by default, in bytes: that of the standard library.
+/// The default stack of a worker, in bytes: as the standard library's.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
 /// Notes that the calling thread, a worker that begins, has a stack of `bytes`. Nested work may use
-/// half of it. The rest is for the innermost part, for a panic there, and for dropping what is
-/// nested.
+/// half of it. The rest is for the innermost work, a panic there, and dropping what is nested.
 pub(crate) fn begin_stack(bytes: usize) {
     DEEPEST.set(stack_address().saturating_sub(bytes / 2));
 }
@@ -88,16 +87,16 @@ fn stack_address() -> usize {
     std::ptr::from_ref(&local).addr()
 }
 
-/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter,
-/// children cannot run on other workers. Returns the result of `poll`, the reason that a leaf
-/// future has left, and the CPU time of joined children.
+/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter, other
+/// workers cannot run the children. Returns the result of `poll`, the reason to pause that a future
+/// left, and the CPU time of joined children.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     start: Nanos,
     limits: Limits,
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
-    // Moved in and out: counting references would cost more than all the rest.
+    // Moved in and out, because counting references would cost more than all the rest.
     let outer = WAITER.replace(waiter.take().map(ManuallyDrop::new));
     LIMITS.set(Some(limits));
     PAUSE.set(None);
@@ -110,7 +109,7 @@ pub(super) fn enter<R>(
     (result, PAUSE.take(), JOINED.take())
 }
 
-/// Asks the request or child that is polled now, if it may fork.
+/// Calls `ask` with the request or child being polled, if it may fork.
 fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
     let waiter = WAITER.take();
     let answer = waiter.as_deref().map(ask);
@@ -118,7 +117,7 @@ fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
     answer
 }
 
-/// Calls `poll`, which does not panic, so that checkpoints look at `token` too.
+/// Calls `poll`, which must not panic, with checkpoints that also check `token`.
 pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> R) -> R {
     if token.is_none() {
         return poll();
@@ -129,7 +128,7 @@ pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> 
     result
 }
 
-/// At a checkpoint: leaves a reason and returns true when the handler must return to the worker.
+/// At a checkpoint: returns true, with a reason to pause, if the handler must return to its worker.
 #[inline]
 pub(crate) fn checkpoint_pauses() -> bool {
     let left = LEFT.get();
@@ -155,12 +154,11 @@ fn asks_all() -> bool {
     } else if let Some(cause) = with_waiter(|waiter| waiter.abort_cause()).flatten() {
         Pause::Abort(cause)
     } else {
-        // Also where the slice is over: checkpoints that are further apart than slices are long
-        // find each of them over.
+        // Also after the end of the slice, so that checkpoints farther apart than slices still
+        // look.
         match notice::looks(now) {
             Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
-                // Each checkpoint looks at a token that is there: a cancellation is no matter of
-                // time.
+                // With a token, every checkpoint checks it: a cancellation does not depend on time.
                 let until = if cancelled.is_some() { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
                 stretch(now, until);
                 return false;
@@ -172,8 +170,8 @@ fn asks_all() -> bool {
     true
 }
 
-/// Lets checkpoints pass without a reading of the clock: as many as should come within `until`, by
-/// their recent spacing. This is at most twice as many as the last time.
+/// Lets checkpoints pass without reading the clock: as many as should come within `until`, by their
+/// recent spacing. At most twice as many as last time.
 fn stretch(now: Nanos, until: Nanos) {
     let (last, passed) = STRETCH.get();
     let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
@@ -183,7 +181,7 @@ fn stretch(now: Nanos, until: Nanos) {
     LEFT.set(next);
 }
 
-/// Inside a worker: asks to go on so, and returns true.
+/// Inside a worker: sets the reason to pause, and returns true.
 pub(crate) fn pauses_for(resume: Resume) -> bool {
     let inside = LIMITS.get().is_some();
     if inside {
@@ -192,21 +190,20 @@ pub(crate) fn pauses_for(resume: Resume) -> bool {
     inside
 }
 
-/// Where the handler waits for a child: leaves that reason, unless another one, which brings it
-/// back sooner, is there.
+/// For a handler that waits for a child: sets this reason, unless there is one that brings it back
+/// sooner.
 pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
     }
 }
 
-/// Where what the handler waits for will never come: leaves `cause` as the reason.
+/// For a handler that waits for something which will never come: sets `cause` as the reason.
 pub(crate) fn abort_pauses(cause: AbortCause) {
     PAUSE.set(Some(Pause::Abort(cause)));
 }
 
-/// Leaves a reason and returns true when the worker must first queue children that no other worker
-/// knows of yet.
+/// Returns true, with a reason to pause, if the worker must first queue new children.
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
@@ -215,24 +212,24 @@ pub(crate) fn fork_pauses() -> bool {
     pauses
 }
 
-/// Whether the poll that began at `start`, the last one on this thread, came to a checkpoint that
-/// let it go on.
+/// Whether the last poll on this thread, which began at `start`, passed a checkpoint that let it go
+/// on.
 pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
     // The first checkpoint of each poll reads the clock.
     STRETCH.get().0 > start
 }
 
-/// Whether a leaf future has left a reason in this poll.
+/// Whether there is a reason to pause in this poll.
 pub(crate) fn is_pausing() -> bool {
     PAUSE.get().is_some()
 }
 
-/// Adds the CPU time of a child that was joined.
+/// Adds the CPU time of a joined child.
 pub(crate) fn joined(cost: Nanos) {
     JOINED.set(JOINED.get().plus(cost));
 }
 
-/// The request or child that is polled now, if it may fork, and its deadline.
+/// The request or child being polled, if it may fork, and its deadline.
 pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
     let limits = LIMITS.get()?;
     with_waiter(|waiter| (Arc::clone(waiter), limits.expires_at))
@@ -247,8 +244,7 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// The time at which checkpoints pause that come after each of `spacings`, within these limits,
-    /// from 1 ms on.
+    /// When checkpoints with these `spacings` first pause, within these limits, from 1 ms on.
     fn paused_at(ask_at: Nanos, expires_at: Nanos, spacings: impl IntoIterator<Item = Nanos>) -> Option<Nanos> {
         let (start, mut spacings) = (Nanos::from_millis(1), spacings.into_iter());
         in_virtual_time::set(Some(start));
@@ -263,8 +259,8 @@ mod tests {
         paused.then(|| now.minus(start))
     }
 
-    // Do checkpoints that come evenly pause at the first one after the time, however few of them
-    // read the clock?
+    // Do evenly spaced checkpoints pause at the first one after the time, even if few read the
+    // clock?
     #[test]
     fn even_checkpoints_pause_in_time() {
         let far = Nanos::from_secs(1);
@@ -279,7 +275,7 @@ mod tests {
         assert_eq!(paused_at(far, far, std::iter::repeat_n(us(1), 2_000)), None);
     }
 
-    // How late does a handler pause whose checkpoints come further apart all of a sudden?
+    // How late does a handler pause whose checkpoints suddenly come farther apart?
     #[test]
     fn a_change_of_spacing_makes_it_late_by_a_few_checkpoints() {
         let slower = || std::iter::repeat_n(us(1), 100).chain(std::iter::repeat_n(us(100), 100));

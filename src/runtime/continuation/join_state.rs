@@ -1,26 +1,26 @@
-//! The right to poll what can be woken from elsewhere - a task, a child, a request that waits for
-//! its children: a small state machine.
+//! The right to poll something that can be woken from elsewhere: a task, a child, or a request that
+//! waits for its children. A small state machine.
 //!
-//! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then
-//! fails: the task is queued again. So a task stands in a queue at most once, is polled by one
-//! worker at a time, and no wake is lost. `tests/loom/tasks_loom.rs` compiles this file against
-//! loom's atomics and checks just that.
+//! Only the worker that runs a task parks it. A wake while it runs is remembered. Parking then
+//! fails, and the task is queued again. So a task is in a queue at most once, one worker polls it
+//! at a time, and no wake is lost. `tests/loom/tasks_loom.rs` compiles this file against loom's
+//! atomics and checks this.
 
 use super::atomics::{AtomicU8, Ordering};
 
 /// In a queue, or about to be put there by the thread that set this state.
 const QUEUED: u8 = 0;
-/// Polled by a worker.
+/// Being polled by a worker.
 const RUNNING: u8 = 1;
-/// Polled by a worker, and woken meanwhile.
+/// Being polled by a worker, and woken meanwhile.
 const NOTIFIED: u8 = 2;
 /// Waiting for a wake.
 const PARKED: u8 = 3;
 
-/// What a task has come to that waits, or is about to.
+/// The state of a task that waits, or is about to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It runs, and has not been woken.
+    /// It runs and has not been woken.
     None,
     /// It has been woken.
     Woken,
@@ -34,12 +34,12 @@ pub(crate) struct JoinState {
 }
 
 impl JoinState {
-    /// The state of a task that its maker is about to put into a queue.
+    /// The state of a new task that is about to enter a queue.
     pub(crate) fn queued() -> JoinState {
         JoinState { state: AtomicU8::new(QUEUED) }
     }
 
-    /// Before a poll: a worker has taken the task from a queue.
+    /// Call before a poll: a worker has taken the task from a queue.
     pub(crate) fn begin(&self) {
         // Ordering: acquire, pairs with the release of every `wake` that found the task queued and
         // did nothing. This poll must see what the waker did before, because no other poll follows.
@@ -47,13 +47,12 @@ impl JoinState {
         debug_assert_eq!(before, QUEUED, "only what is queued can be taken");
     }
 
-    /// After a poll, when the worker has put everything of the task where the next one finds it:
-    /// parks the task. False: the task was woken meanwhile, is queued now, and the caller puts it
-    /// into a queue.
+    /// Parks the task after a poll, once the next poll can find all of it. Returns false if it was
+    /// woken meanwhile: it is now queued, and the caller must put it into a queue.
     #[must_use]
     pub(crate) fn park(&self) -> bool {
         // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what
-        // this one left. The swap acquires what the waker did before its wake.
+        // this one left. On failure, the swap acquires what the waker did before its wake.
         let parked = self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed);
         if parked.is_err() {
             self.state.swap(QUEUED, Ordering::AcqRel);
@@ -61,13 +60,13 @@ impl JoinState {
         parked.is_ok()
     }
 
-    /// After a poll: the worker is going to put the task into a queue, whether it was woken or not.
+    /// After a poll: notes that the worker is about to queue the task, whether or not it was woken.
     pub(crate) fn requeue(&self) {
         // Ordering: as in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
     }
 
-    /// Whether the task has been woken, or is parked and not woken.
+    /// Whether the task has been woken, is parked, or neither.
     pub(crate) fn rest(&self) -> Rest {
         match self.state.load(Ordering::Acquire) {
             NOTIFIED | QUEUED => Rest::Woken,
@@ -76,7 +75,8 @@ impl JoinState {
         }
     }
 
-    /// Wakes the task. True: it was parked, is queued now, and the caller puts it into a queue.
+    /// Wakes the task. Returns true if it was parked: it is now queued, and the caller must put it
+    /// into a queue.
     #[must_use]
     pub(crate) fn wake(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -86,8 +86,8 @@ impl JoinState {
                 RUNNING => NOTIFIED,
                 other => other,
             };
-            // Ordering: a write even where nothing changes, so that `begin` and `park` acquire what
-            // was done before.
+            // Ordering: writes even without a change, so that `begin` and `park` acquire what was
+            // done before.
             match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return state == PARKED,
                 Err(now) => state = now,

@@ -1,9 +1,9 @@
-//! The worker-local queue: children that were forked, and waiters that were woken, while the worker
-//! polled. The worker's loop then puts them into queues that others see.
+//! The worker-local queue: children that were forked and waiters that were woken while the worker
+//! polled. The worker's loop then puts them into queues that other workers see.
 //!
-//! Threads outside of the workers put the number of a wait slot, or spawned work, into one queue
-//! for all workers ([`Outside`]). Then they wake a sleeper. Every search begins with this queue. So
-//! section 1 of `runtime/sleep/README.md` holds for it as for any other queue.
+//! Threads outside of the workers use one queue for all workers ([`Outside`]), for woken wait slots
+//! and spawned work. Then they wake a sleeper. Every search begins with that queue. So section 1 of
+//! `runtime/sleep/README.md` applies to it as to any other queue.
 
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
@@ -14,33 +14,33 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Something for the worker's loop to put into a queue.
+/// An entry for the worker's loop to put into a queue.
 pub(crate) enum Ready {
-    /// A new child; its parent runs it where the queues have no room for it.
+    /// A new child. Without room in the queues, its parent runs it.
     Forked(Arc<dyn AnyChild>),
-    /// A child that was parked and woken.
+    /// A parked child that was woken.
     Child(Arc<dyn AnyChild>),
-    /// The woken request in the wait slot of this number.
+    /// The woken request in the wait slot with this number.
     Request(usize),
-    /// Work that was spawned from outside of the workers; never in the worker-local queue.
+    /// Work spawned by an outside thread; never in the worker-local queue.
     Spawned(Arc<dyn AnyChild>),
 }
 
-/// The worker-local queue of the calling thread, which is a worker of one server as long as this
+/// Makes the calling thread a worker of one server, with a worker-local queue, as long as this
 /// lives.
 pub(crate) struct LocalQueue {
-    /// The queue is a thread-local, so its owner must not leave the thread.
+    /// Not `Send`: the queue is thread-local, so its owner must stay on the thread.
     here: PhantomData<*const ()>,
 }
 
-/// New children in the queue, at most: a further one is run by its parent. No request that is meant
-/// for the workers of one machine forks more at once, and the limit bounds what is kept.
+/// The most new children in the queue; the parent runs further ones. A request meant for the
+/// workers of one machine does not fork more at once.
 const FORKED_MAX: usize = 64;
 
 struct Local {
     runtime_id: u64,
     forked: ArrayVec<Arc<dyn AnyChild>, FORKED_MAX>,
-    /// Woken children and requests; bounded by the number that waits, for none is woken twice.
+    /// Woken children and requests. Bounded by the number that wait, as none is woken twice.
     woken: Vec<Ready>,
 }
 
@@ -49,7 +49,7 @@ thread_local! {
     static READY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A runtime id that no other server of this process has; never 0.
+/// A runtime id that is unique among the servers of this process; never 0.
 pub(crate) fn new_runtime_id() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -74,7 +74,7 @@ impl LocalQueue {
 
 impl Drop for LocalQueue {
     fn drop(&mut self) {
-        // Taken out first: what is dropped with it may ask for the runtime id.
+        // Taken out first: dropping it may ask for the runtime id.
         drop(LOCAL.take());
         READY.set(false);
     }
@@ -86,7 +86,7 @@ pub(crate) fn has_ready() -> bool {
     READY.get()
 }
 
-/// The runtime id of the server that this thread works for, 0 if there is none.
+/// The runtime id of the server that this thread works for; 0 if none.
 pub(crate) fn runtime_id() -> u64 {
     with_local(|local| local.runtime_id).unwrap_or(0)
 }
@@ -95,14 +95,14 @@ pub(crate) fn works_for(runtime_id: u64) -> bool {
     with_local(|local| local.runtime_id == runtime_id).unwrap_or(false)
 }
 
-/// Queues a child that was forked by the request or child that this worker polls.
+/// Queues a child that the request or child polled by this worker forked.
 pub(crate) fn forked(child: Arc<dyn AnyChild>) {
-    // A child for which there is no room stays with its parent.
+    // Without room, the child stays with its parent.
     let kept = with_local(|local| local.forked.try_push(child).is_ok());
     READY.set(has_ready() || kept == Some(true));
 }
 
-/// Takes out a child that its parent runs itself, if no other worker knows of it yet.
+/// Removes a child that its parent runs itself, if no other worker has it yet.
 pub(crate) fn unfork(child: *const ()) {
     let removed = with_local(|local| {
         let place = local.forked.iter().position(|forked| std::ptr::addr_eq(Arc::as_ptr(forked), child))?;
@@ -123,32 +123,32 @@ fn with_local<R>(call: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|local| local.borrow_mut().as_mut().map(call)).ok().flatten()
 }
 
-/// Wakes a worker of the server, if one sleeps.
+/// Wakes a sleeping worker of the server, if there is one.
 type WakeWorker = Box<dyn Fn() + Send + Sync>;
 
-/// The way from threads outside to the workers of one server. Outlives the server where a waker
-/// does.
+/// The queue by which outside threads reach the workers of one server. A waker may keep it alive
+/// after the server has ended.
 pub(crate) struct Outside {
-    /// One place for each wait slot, whose request cannot be woken twice before it runs. One for
+    /// Has a place for each wait slot, because a request is not woken twice before it runs, and for
     /// each piece of spawned work.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
 }
 
 impl Outside {
-    /// The way to a server with this many wait slots and pieces of spawned work together.
+    /// A queue for this many wait slots and pieces of spawned work together.
     pub(crate) fn new(places: usize) -> Outside {
         Outside { ready: ArrayQueue::new(places), wake_worker: OnceLock::new() }
     }
 
-    /// Calls `wake_worker` from now on after each `put`. Call this once, before any worker searches
-    /// and any request is woken.
+    /// Sets what each `put` calls to wake a worker. Call this once, before any worker searches and
+    /// any request is woken.
     pub(crate) fn open(&self, wake_worker: impl Fn() + Send + Sync + 'static) {
         let first = self.wake_worker.set(Box::new(wake_worker));
         assert!(first.is_ok(), "a server has one set of workers");
     }
 
-    /// Puts a woken request, or spawned work, where a worker finds it.
+    /// Puts a woken request or spawned work where a worker finds it.
     pub(crate) fn put(&self, ready: Ready) {
         let put = self.ready.push(ready);
         debug_assert!(put.is_ok(), "there is a place for each wait slot and each piece of spawned work");
@@ -157,7 +157,7 @@ impl Outside {
         }
     }
 
-    /// Whether nothing waits here.
+    /// Whether the queue is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ready.is_empty()
@@ -168,7 +168,7 @@ impl Outside {
         self.ready.pop()
     }
 
-    /// Takes spawned work, where no worker is left that could serve a request.
+    /// Takes spawned work once no worker is left to serve requests.
     pub(crate) fn next_spawned(&self) -> Option<Arc<dyn AnyChild>> {
         let spawned = |ready| if let Ready::Spawned(work) = ready { Some(work) } else { None };
         iter::from_fn(|| self.ready.pop()).find_map(spawned)

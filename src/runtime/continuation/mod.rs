@@ -1,11 +1,11 @@
-//! Continuations: futures that a worker polls, and how they come back to a worker.
+//! Continuations: futures that a worker polls, and how they get back to a worker.
 //!
 //! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks
-//! (`tasks/task.rs`), and says what the worker must do next. The futures of [`crate::handler`] that
-//! an author awaits leave their reasons in `context.rs`.
+//! (`tasks/task.rs`), and says what the worker must do next. The futures of [`crate::handler`]
+//! leave their reason to pause in `context.rs`.
 //!
-//! `resumable.rs` holds a child or a task while no worker runs it, and `outcome.rs` its result. A
-//! request that waits is in its wait slot. `join_state.rs` is the state machine of all three.
+//! `resumable.rs` holds a child or task while no worker runs it, and `outcome.rs` its result. A
+//! waiting request is in its wait slot. `join_state.rs` is the state machine of all three.
 
 mod cancel;
 mod child;
@@ -34,7 +34,7 @@ pub(crate) use resumable::Resumable;
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 
-/// Where `join_state` finds its atomics; a loom test gives it others.
+/// The atomics of `join_state`; a loom test replaces them.
 mod atomics {
     pub(super) use std::sync::atomic::{AtomicU8, Ordering};
 }

@@ -1,4 +1,4 @@
-//! The place where the result of a task, a group or a child waits to be taken.
+//! Holds the result of a task, a group or a child until it is taken.
 
 use super::poll::discard;
 use crossbeam_utils::Backoff;
@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A result, and the waker of what waits for it: at most one, because handles are not shared.
+/// A result, and the waker of the one that waits for it. There is at most one, because handles are
+/// not shared.
 pub(crate) struct Outcome<T>(Mutex<Slot<T>>);
 
 struct Slot<T> {
@@ -23,7 +24,7 @@ impl<T> Outcome<T> {
         Outcome(Mutex::new(Slot { result: None, waker: None, closed: false }))
     }
 
-    /// Lets the result be taken, or drops it if it is not wanted.
+    /// Stores the result, or drops it if it is not wanted.
     pub(crate) fn complete(&self, result: T) {
         let mut slot = lock(&self.0);
         let unwanted = if slot.closed { Some(result) } else { slot.result.replace(result) };
@@ -43,12 +44,12 @@ impl<T> Outcome<T> {
         lock(&self.0).closed
     }
 
-    /// The result, once.
+    /// Takes the result, once.
     pub(crate) fn take(&self) -> Option<T> {
         lock(&self.0).take()
     }
 
-    /// The result, or `Pending`: its arrival wakes `waker`.
+    /// Takes the result, or returns `Pending` and wakes `waker` when it arrives.
     ///
     /// # Panics
     /// If the result was taken before.
@@ -65,7 +66,7 @@ impl<T> Outcome<T> {
         Poll::Pending
     }
 
-    /// The result is not wanted.
+    /// Notes that the result is not wanted.
     pub(crate) fn close(&self) {
         let mut slot = lock(&self.0);
         slot.closed = true;
@@ -85,7 +86,7 @@ impl<T> Slot<T> {
 /// Blocks the thread until `future` ends.
 pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    // A short task is over before a thread could fall asleep and be woken.
+    // A short task ends before a thread could fall asleep and be woken.
     let backoff = Backoff::new();
     loop {
         match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
@@ -96,7 +97,7 @@ pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Wakes a thread that waits.
+/// Unparks a thread that waits.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -105,7 +106,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Locks, whichever thread has panicked: no user code runs under these locks.
+/// Locks even if a thread panicked: no user code runs under these locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

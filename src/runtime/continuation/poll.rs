@@ -1,5 +1,5 @@
-//! One poll of a continuation: of a request, of a child that a request has forked, or of a task.
-//! Panics of user code are caught here, and the panic of a dropped payload with them.
+//! One poll of a continuation: a request, a child or a task. Catches panics of user code, and of
+//! dropping a panic's payload.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
@@ -15,40 +15,40 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::{fmt, thread};
 
-/// The terms of one poll.
+/// The arguments of one poll.
 pub(crate) struct Terms<'a> {
     /// When the poll begins.
     pub(crate) start: Nanos,
     pub(crate) limits: Limits,
     pub(crate) waker: &'a Waker,
-    /// The waiter of the future, which may fork and be aborted by a child. Without one the future
+    /// The request or child, which may fork and be aborted by its children. Without one, the future
     /// runs its children itself.
     pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
-    /// The token at which the future's checkpoints look.
+    /// The token that the future's checkpoints check.
     pub(crate) token: Option<CancellationToken>,
     /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise
     /// only the end of a child wakes it.
     pub(crate) wakes_anywhere: bool,
 }
 
-/// The result of a poll: what its worker must do next.
+/// The result of a poll: what the worker must do next.
 #[derive(Debug)]
 pub(crate) enum Polled<T> {
-    /// The future has ended with this value.
+    /// The future ended with this value.
     Ended(T),
     /// The future panicked, and must not be polled again.
     Panicked(Panic),
-    /// The worker gets its thread back; the future can go on at once, as it asks for.
+    /// The future pauses, and can go on at once in this way.
     Paused { resume: Resume },
-    /// The future waits: it goes where its waker finds it, and into no queue. For a child of its
-    /// own, or else for what happens `outside` of the workers, if ever.
+    /// The future waits, outside of all queues, until its waker is called. It waits for its own
+    /// child, or, if `outside`, for an event outside of the workers.
     Waits { outside: bool },
-    /// The future must not be polled again, for this cause. It may not have been polled now.
+    /// The future must not be polled again, for this cause. It may not have been polled this time.
     Aborted(AbortCause),
 }
 
-/// Polls `future` once, unless it must not go on. The second value is the CPU time of the children
-/// that it joined.
+/// Polls `future` once, unless it must not go on. Also returns the CPU time of the children that it
+/// joined.
 #[inline]
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
     if let Some(cause) = terms.abort_cause() {
@@ -70,11 +70,10 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
 }
 
 impl Terms<'_> {
-    /// The cause for which the future must not be polled, if there is one.
+    /// Why the future must not be polled; `None` if it may.
     #[inline]
     fn abort_cause(&self) -> Option<AbortCause> {
-        // A request that expired while it waited is not worth the way to its first checkpoint, if
-        // it has one at all.
+        // A request that expired while it waited should not even run to its first checkpoint.
         if self.start >= self.limits.expires_at {
             return Some(AbortCause::Expired);
         }
@@ -90,8 +89,8 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of the calling thread would be caught here: for the panic hook, which runs
-/// before it is caught.
+/// Whether a panic of the calling thread would be caught. The panic hook asks this, because it runs
+/// before the panic is caught.
 pub(crate) fn is_contained() -> bool {
     CONTAINED.get()
 }
@@ -103,14 +102,14 @@ fn contained<R>(call: impl FnOnce() -> R) -> thread::Result<R> {
     result
 }
 
-/// A panic that was caught. Dropping it drops the payload, whose own panics are contained.
+/// A caught panic. Dropping it drops the payload and contains the panics of that.
 pub(crate) struct Panic {
     /// `None` only inside `drop`.
     payload: Option<Box<dyn Any + Send>>,
 }
 
 impl Panic {
-    /// The message of the panic.
+    /// The panic's message.
     pub(crate) fn message(&self) -> String {
         let text = self.payload.as_deref().and_then(panic_message);
         text.unwrap_or("a value that is no text").to_owned()
@@ -129,17 +128,17 @@ impl Drop for Panic {
     }
 }
 
-/// Calls user code; a panic becomes a value.
+/// Calls user code and returns a panic as a value.
 pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     contained(call).map_err(|payload| Panic { payload: Some(payload) })
 }
 
-/// The message of a panic with this payload; `None` if it is no text.
+/// The message of a panic with this payload; `None` if it is not text.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// Drops a value of user code and ignores a panic on the way. The payload of the panic is leaked,
+/// Drops a value of user code and ignores a panic meanwhile. Leaks the payload of that panic,
 /// because dropping it may panic again.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
@@ -168,7 +167,7 @@ mod tests {
         poll(pin!(future), terms).0
     }
 
-    // A future that returns to its worker after `pauses` has left a reason, or has left none.
+    // A future that pauses `pauses` times with a reason, or waits without one.
     async fn pausing(pauses: impl Fn() -> bool) {
         poll_fn(|_| if pauses() { Poll::Pending } else { Poll::Ready(()) }).await;
     }
@@ -201,7 +200,7 @@ mod tests {
         assert_eq!(panic.message(), "on purpose");
     }
 
-    // Is waiting for something that is no child a stall only where nothing else could wake the
+    // Is waiting for something other than a child a stall only if nothing else could wake the
     // future?
     #[test]
     fn only_a_waker_that_works_anywhere_may_be_waited_for() {
@@ -216,8 +215,8 @@ mod tests {
         }
     }
 
-    // Is what must not go on kept from running even to its first checkpoint, and does what is
-    // cancelled meanwhile end at its next?
+    // Is work that must not go on stopped before its first checkpoint? Does work cancelled
+    // meanwhile end at its next?
     #[test]
     fn what_shall_not_go_on_is_not_polled() {
         let runs = || async { panic!("it ran") };
@@ -236,8 +235,7 @@ mod tests {
         assert!(matches!(polled(runs(), NEVER, Some(&token)), Polled::Aborted(AbortCause::Cancelled)));
     }
 
-    /// Panics when it is dropped, with a chain that is one shorter as the payload, until none is
-    /// left.
+    /// Panics when dropped, with a shorter chain as the payload, until the chain ends.
     struct Chain(u32);
 
     impl Drop for Chain {

@@ -6,11 +6,11 @@ use super::waiter::{AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;
 
-/// The place where a request waits for its children: one for each slot of the server, made at
+/// A place where one request waits for its children. There is one per slot of the server, made at
 /// start.
 pub(crate) struct WaitSlot {
     runtime_id: u64,
-    /// The number among the wait slots of the server, counted from 0.
+    /// The slot's number in its server, from 0.
     pub(crate) number: usize,
     pub(crate) state: JoinState,
     abort: AbortFlag,
@@ -18,7 +18,7 @@ pub(crate) struct WaitSlot {
 }
 
 impl WaitSlot {
-    /// Wait slot `number` of the server `runtime_id`, to whose workers threads outside have the way
+    /// Wait slot `number` of the server `runtime_id`. Outside threads reach its workers by
     /// `outside`.
     pub(crate) fn new(runtime_id: u64, number: usize, outside: &Arc<Outside>) -> WaitSlot {
         let state = JoinState::queued();
@@ -26,12 +26,12 @@ impl WaitSlot {
         WaitSlot { runtime_id, number, state, abort: AbortFlag::default(), outside: Arc::clone(outside) }
     }
 
-    /// Begins the generation of another request, which children of the last one cannot abort.
+    /// Begins a new generation for another request, which children of the last one cannot abort.
     pub(crate) fn renew(&self) {
         self.abort.renew();
     }
 
-    /// After the end of the request, which was parked and perhaps not woken.
+    /// Resets the slot after the end of its request, which was parked and perhaps not woken.
     pub(crate) fn leave(&self) {
         self.state.requeue();
         self.state.begin();
@@ -48,12 +48,12 @@ impl Waiter for WaitSlot {
     }
 }
 
-/// Every waker of the request in one wait slot holds this; its children do not. Once the last waker
-/// is dropped, nothing outside can wake the request.
+/// The object behind every waker of a request in a wait slot; its children do not hold it. Once the
+/// last waker is dropped, nothing outside can wake the request.
 pub(crate) struct WakeSlot(Arc<WaitSlot>);
 
 impl WakeSlot {
-    /// What wakes the request in `wait_slot`.
+    /// Makes the object that wakes the request in `wait_slot`.
     pub(crate) fn new(wait_slot: &Arc<WaitSlot>) -> Arc<WakeSlot> {
         Arc::new(WakeSlot(Arc::clone(wait_slot)))
     }
@@ -70,8 +70,7 @@ impl Wake for WakeSlot {
 }
 
 impl WaitSlot {
-    /// Puts the request where a worker finds it, if it is parked; keeps it from being parked, if it
-    /// runs.
+    /// Queues the request if it is parked. If it runs, keeps it from being parked.
     pub(crate) fn wake(&self) {
         if !self.state.wake() {
             return;
@@ -89,8 +88,8 @@ mod tests {
     use super::super::join_state::Rest;
     use super::*;
 
-    // Is a wake remembered that comes while the request runs, and is none left to the next request
-    // of the slot?
+    // Is a wake remembered that comes while the request runs? Does none reach the slot's next
+    // request?
     #[test]
     fn a_wake_is_of_one_request_and_never_lost() {
         let slot = WaitSlot::new(0, 0, &Arc::new(Outside::new(1)));

@@ -1,57 +1,57 @@
-//! Waiters: requests and children that wait for children of their own. A child's end wakes its
-//! waiter, a child's failure aborts it.
+//! Waiters: requests and children that wait for their own children. A child's end wakes its waiter,
+//! and a child's failure aborts it.
 
 use crate::sched::Resume;
 use crate::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Why a request or a child ends without a result.
+/// Why a request or child ends without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AbortCause {
-    /// A panic, of its own or of a child.
+    /// It or one of its children panicked.
     Failed = 1,
-    /// A wait for something that the worker cannot resume.
+    /// It waits for something that nothing can wake.
     Stalled = 2,
     /// The deadline passed.
     Expired = 3,
-    /// A queue on the way was full.
+    /// A queue was full.
     Full = 4,
     /// The server was stopping.
     Draining = 5,
-    /// The token of a task was cancelled, or the handle of a child was dropped.
+    /// The task's token was cancelled, or the child's handle was dropped.
     Cancelled = 6,
 }
 
 impl AbortCause {
-    /// Each cause, the one with number 1 first.
+    /// Every cause, by number from 1 on.
     const ALL: [AbortCause; 6] = {
         use AbortCause::{Cancelled, Draining, Expired, Failed, Full, Stalled};
         [Failed, Stalled, Expired, Full, Draining, Cancelled]
     };
 }
 
-/// A request or a child, which may fork, and wait for what it has forked.
+/// A request or child, which may fork children and wait for them.
 pub(crate) trait Waiter: Send + Sync {
-    /// Whether it must not go on.
+    /// The flag that says whether this waiter must not go on.
     fn abort_flag(&self) -> &AbortFlag;
 
-    /// The flag of the request, or of the spawned work, that it is a part of.
+    /// The flag of the request or spawned work at the root of this waiter.
     fn root(&self) -> &AbortFlag {
         self.abort_flag()
     }
 
-    /// Lets it run again if it waits.
+    /// Lets this waiter run again if it waits.
     fn wake_up(self: Arc<Self>);
 
-    /// The cause for which the waiter must not go on, if there is one.
+    /// Why this waiter must not go on; `None` if it may.
     fn abort_cause(&self) -> Option<AbortCause> {
         self.abort_flag().cause()
     }
 
-    /// Aborts the waiter for `cause` if it is still in that generation: at its next checkpoint, or
-    /// now if it waits.
+    /// Aborts this waiter for `cause` if `generation` is still the current one: at its next
+    /// checkpoint, or now if it waits.
     fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
         if self.abort_flag().set(generation, cause) {
             self.wake_up();
@@ -59,37 +59,37 @@ pub(crate) trait Waiter: Send + Sync {
     }
 }
 
-/// A child with any result, as a worker sees it.
+/// A child with any type of result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
-    /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from
-    /// `ask_at` on. `now` is the clock of its worker. A child that is returned can go on, as it
-    /// asks for.
+    /// Runs the child from `start` on until it ends, waits or pauses. Its checkpoints pause from
+    /// `ask_at` on; `now` is the worker's clock. Returns the child, and how it wants to go on, if
+    /// it paused.
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)>;
 
-    /// Ends the child, if it is not over, without running it any further.
+    /// Ends the child without running it further, unless it has ended.
     fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether there is something to run: the handle may have run or cancelled the child.
+    /// Whether there is work to run. The handle may have run or cancelled the child.
     fn has_work(&self) -> bool;
 
     /// Since when the child has been ready to run.
     fn ready_at(&self) -> Nanos;
 
-    /// Notes that the child went into a queue, ready to run, at `now`.
+    /// Notes that the child entered a queue at `now`, ready to run.
     fn queued(&self, now: Nanos);
 }
 
-/// Why a waiter must not go on: a generation, and below it, in three bits, the cause or zero.
-/// Beside it the handles of children that a request and its parts hold.
+/// Why a waiter must not go on: the generation, and in the low three bits the cause or zero. Also
+/// counts the handles of children that a request and its children hold.
 #[derive(Default)]
 pub(crate) struct AbortFlag(AtomicU64, AtomicU32);
 
 const REASON_BITS: u32 = 3;
 
-/// Handles of children that one request and its parts hold, at most. It is 16 times what one worker
-/// passes on to others at once. With its child a handle takes about 240 bytes, so a request takes
-/// at most 250 kB for them. Handles within children nest no deeper than this, and dropping them
-/// needs a part of the stack alone.
+/// The most handles of children that one request and its children hold: 16 times what one worker
+/// passes on to others at once. A handle with its child takes about 240 bytes, so they take at most
+/// 250 kB. This also bounds how deep handles nest in children, so that dropping them fits the
+/// stack.
 const FORKS_MAX: u32 = 1_024;
 
 impl AbortFlag {
@@ -98,7 +98,7 @@ impl AbortFlag {
     /// # Panics
     /// When there are [`FORKS_MAX`] already.
     pub(super) fn fork(&self) {
-        // Ordering: relaxed, here and where a handle goes: the number is all there is to know.
+        // Ordering: relaxed, also in `unfork`: nothing else depends on the number.
         if self.1.fetch_add(1, Ordering::Relaxed) >= FORKS_MAX {
             self.unfork();
             panic!("a request forks more than {FORKS_MAX} parts at once: await some before");
@@ -110,8 +110,8 @@ impl AbortFlag {
     }
 
     pub(super) fn renew(&self) {
-        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of
-        // the last generation comes before it and is overwritten, or after it and is refused.
+        // Ordering: relaxed. Only the owner of the wait slot renews, so a store suffices. A reason
+        // of the last generation comes before it and is overwritten, or after it and is refused.
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
 
@@ -119,10 +119,11 @@ impl AbortFlag {
         self.0.load(Ordering::Relaxed) >> REASON_BITS
     }
 
-    /// Sets the cause; false if the generation is over, or has one already.
+    /// Sets the cause. Returns false if the generation has ended or already has a cause.
     pub(crate) fn set(&self, generation: u64, cause: AbortCause) -> bool {
         let fine = generation << REASON_BITS;
-        // Ordering: relaxed, the reason is all there is to know, and a wake after it orders itself.
+        // Ordering: relaxed. Nothing else depends on the reason, and a later wake has its own
+        // ordering.
         self.0.compare_exchange(fine, fine | cause as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 

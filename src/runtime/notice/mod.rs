@@ -1,8 +1,8 @@
-//! How a running job learns that a fresh request waits. README.md beside this file has the ways,
-//! their prices and the argument why no arrival is missed.
+//! How a running job learns that a fresh request waits. README.md in this folder has the ways,
+//! their costs, and the proof that no arrival is missed.
 //!
 //! Before each slice the worker says how closely its job watches ([`begin`]). The job's checkpoints
-//! ask [`is_raised`], which costs a load or two, and now and then [`looks`], which may look. After
+//! ask [`is_raised`], which costs a load or two, and now and then [`looks`], which may poll. After
 //! the slice the worker takes what was noticed ([`take`]).
 
 mod ring;
@@ -20,18 +20,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
-/// A worker's mark that it is asked to step aside.
+/// A worker's flag that it is asked to yield.
 pub(super) type Flag = Arc<CachePadded<AtomicBool>>;
 
-/// A worker that hears of arrivals from the kernel looks nevertheless once in this time.
+/// How often a worker that gets the kernel's notices still looks.
 const BACKSTOP: Nanos = Nanos::from_micros(50);
 
 /// How jobs look for arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looks {
-    /// CPU time of a look, if it is more than what a look takes here.
+    /// CPU time of a look, if it is more than measured on this host.
     pub(super) cost: Nanos,
-    /// The factor by which emulated cores are slower than this one.
+    /// The factor by which emulated cores are slower than real ones.
     pub(super) time_scale: u64,
 }
 
@@ -41,54 +41,54 @@ impl Default for Looks {
     }
 }
 
-/// What one worker's thread uses to notice arrivals.
+/// The state by which one worker's thread notices arrivals.
 struct Notice {
     flag: Flag,
     watch_set: Arc<WatchSet>,
-    /// The kernel's notices, where it gives any.
+    /// The kernel's notices, if it gives any.
     ring: Option<Ring>,
-    /// Whether the ring is given up.
+    /// Whether the ring has failed and is not used for now.
     breaker: Breaker,
-    /// The time between two looks of a worker that watches by looks.
+    /// The interval between looks of a worker that watches by looks.
     interval: Nanos,
-    /// [`BACKSTOP`], scaled.
+    /// [`BACKSTOP`], multiplied by the time scale.
     backstop: Nanos,
     watch: Watch,
-    /// When this worker looked last.
+    /// When this worker last looked.
     looked_at: Nanos,
-    /// The sockets in which the last look saw something, until the worker takes it.
+    /// The sockets that the last look found, until the worker takes them.
     seen: Option<Noticed>,
-    /// Number of looks that saw nothing since [`take_vain`].
+    /// Number of looks that found nothing since [`take_vain`].
     vain: u64,
 }
 
 thread_local! {
     static NOTICE: RefCell<Option<Notice>> = const { RefCell::new(None) };
-    /// Whether the job that runs watches for arrivals.
+    /// Whether the running job watches for arrivals.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread notices arrivals for one worker as long as this lives.
+/// Lets the calling thread notice arrivals for one worker as long as this lives.
 pub(super) struct Open {
-    /// What it opens is a thread-local.
+    /// Not `Send`: the state is thread-local.
     here: PhantomData<*const ()>,
 }
 
-/// Whether this kernel gives notices of arrivals.
+/// Checks whether this kernel gives notices of arrivals.
 ///
 /// # Errors
-/// Why it does not.
+/// Why the kernel gives none.
 pub fn probe() -> io::Result<()> {
     let tried = || -> io::Result<()> {
         let watch_set = Poll::new()?;
         Ring::new(watch_set.as_raw_fd())?.arm().map(drop)
     };
-    // On a thread of its own: the end of a ring interrupts the next call of its thread that waits.
+    // On a thread of its own: closing a ring interrupts the thread's next waiting system call.
     thread::Builder::new().spawn(tried)?.join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if
-/// `by_kernel`, and `flag`.
+/// Lets the calling thread notice arrivals in `watch_set`, also by the kernel's notices if
+/// `by_kernel`, and requests to yield in `flag`.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     let interval = look_interval(looks.cost.max(watch_set.look_cost));
     let backstop = BACKSTOP.times(looks.time_scale);
@@ -105,7 +105,7 @@ pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel
         vain: 0,
     };
     if by_kernel {
-        // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
+        // If the kernel refuses a ring for one worker, that worker looks instead.
         notice.renew();
     }
     NOTICE.set(Some(notice));
@@ -120,7 +120,7 @@ impl Drop for Open {
     }
 }
 
-/// The next slice of this thread's worker watches as closely as `watch` says.
+/// Sets how closely the next slice on this thread watches.
 #[inline]
 pub(super) fn begin(watch: Watch) {
     let watches = watch != Watch::Never;
@@ -130,7 +130,8 @@ pub(super) fn begin(watch: Watch) {
     }
 }
 
-/// This thread's worker is out of reach for some time: the kernel's next notice is for another one.
+/// Takes this worker out of the kernel's notices for some time. The next notice goes to another
+/// one.
 pub(super) fn pause() {
     with(|notice| {
         if notice.ring.as_mut().is_some_and(|ring| ring.disarm().is_err()) {
@@ -139,31 +140,31 @@ pub(super) fn pause() {
     });
 }
 
-/// What was noticed since the slice began: the sockets in which something waits; `None` where the
-/// worker has not looked.
+/// Takes what was noticed since the slice began: which sockets hold something. `None` if the worker
+/// has not looked.
 pub(super) fn take() -> Option<Noticed> {
     with(Notice::take).flatten()
 }
 
-/// A watched socket in which something waits, for a worker that has no job.
+/// Looks for a watched socket that holds something, for a worker without a job.
 pub(super) fn look() -> Noticed {
     with(|notice| notice.watch_set.next_arrival()).unwrap_or_default()
 }
 
-/// How often this thread's jobs looked and saw nothing since the last call.
+/// How many looks of this thread's jobs found nothing since the last call.
 pub(crate) fn take_vain() -> u64 {
     with(|notice| std::mem::take(&mut notice.vain)).unwrap_or(0)
 }
 
-/// At a checkpoint: whether the running job must return to its worker for what has come. Costs a
-/// load or two.
+/// At a checkpoint: whether the running job must return to its worker because of an arrival. Costs
+/// a load or two.
 #[inline]
 pub(super) fn is_raised() -> bool {
     WATCHES.get() && with(Notice::is_raised).unwrap_or(false)
 }
 
 /// At a checkpoint that has read the clock: looks, if it is time to. `Ok`: the job must return to
-/// its worker for what has come; `Err`: the time until the next look.
+/// its worker because of an arrival. `Err`: the time until the next look.
 pub(super) fn looks(now: Nanos) -> Result<(), Nanos> {
     if !WATCHES.get() {
         return Err(Nanos::MAX);
@@ -179,7 +180,7 @@ fn with<R>(action: impl FnOnce(&mut Notice) -> R) -> Option<R> {
 impl Notice {
     fn begin(&mut self, watch: Watch) {
         self.watch = watch;
-        // What a job saw that has ended meanwhile is nothing to the next one.
+        // What an earlier job saw does not concern the next one.
         self.seen = None;
         if watch == Watch::Notices {
             self.arm();
@@ -188,15 +189,15 @@ impl Notice {
 
     /// Asks the kernel for notice of the next arrival.
     fn arm(&mut self) {
-        // Twice: the first answer may be of an arrival that has been received meanwhile, and is
-        // followed by no notice.
+        // Twice: the first answer may be about an arrival that was received meanwhile. Then no
+        // notice follows it.
         for _ in 0..2 {
             match self.ring.as_mut().map(Ring::arm) {
                 Some(Ok(true)) => {}
                 Some(Err(_)) => return self.lose(),
                 Some(Ok(false)) | None => return,
             }
-            // Where it still waits the first checkpoint returns.
+            // If it still waits, the first checkpoint returns.
             let seen = self.watch_set.arrivals().by_kernel();
             let waits = seen.waiting > 0;
             self.seen = Some(seen);
@@ -240,11 +241,11 @@ impl Notice {
         let waits = seen.waiting > 0;
         self.seen = Some(seen);
         self.vain += u64::from(!waits);
-        // After a rare look the worker asks the policy how closely to watch from now on.
+        // After a rare look, the worker asks the policy how closely to watch from now on.
         if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
-    /// Does without the ring, which has failed: this worker looks for itself.
+    /// Gives up the ring, which has failed. This worker then looks for itself.
     #[cold]
     fn lose(&mut self) {
         self.ring = None;
@@ -253,7 +254,7 @@ impl Notice {
         }
     }
 
-    /// Makes a ring for this thread, in place of one that has failed if there was one.
+    /// Makes a ring for this thread, if need be in place of a failed one.
     #[cold]
     fn renew(&mut self) {
         match Ring::new(self.watch_set.descriptor()) {

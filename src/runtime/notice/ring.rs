@@ -1,36 +1,36 @@
-//! The kernel's notice of an arrival: a bit in memory that it shares with one thread.
+//! The kernel's notice of an arrival: a bit in memory shared with one thread.
 //!
-//! A one-shot poll of the watch set stands in an `io_uring` of the worker. When a datagram comes,
-//! the kernel queues the completion and raises `IORING_SQ_TASKRUN` in the mapped ring
+//! Each worker has an `io_uring` with a one-shot poll of the watch set. When a datagram comes, the
+//! kernel queues the completion and raises `IORING_SQ_TASKRUN` in the mapped ring
 //! (`IORING_SETUP_TASKRUN_FLAG`, Linux 5.19). It does not interrupt the thread
 //! (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees the bit by one load. The poll is
-//! exclusive, so each datagram raises one bit: at the worker whose poll has stood longest. Its poll
-//! then leaves the queue, and the next datagram raises the bit of the next worker. README.md beside
-//! this file argues why no arrival is missed.
+//! exclusive, so each datagram raises one bit, that of the worker whose poll is oldest. This poll
+//! then leaves the queue, and the next datagram raises the next worker's bit. README.md in this
+//! folder argues why no arrival is missed.
 
 use io_uring::{IoUring, opcode, squeue, types};
 use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Places of the ring: one poll stands in it, and its removal may.
+/// Places of the ring: for one poll, and for its removal.
 const ENTRIES: u32 = 4;
 
-/// The number of a removal, which no poll has.
+/// The number of a removal, which differs from that of any poll.
 const REMOVAL: u64 = 0;
 
 /// The ring of one worker's thread.
 pub(super) struct Ring {
     ring: IoUring,
     watch_set: RawFd,
-    /// Whether the poll stands in the ring.
+    /// Whether the poll is in the ring.
     armed: bool,
-    /// The number of the last poll, by which its completion is known.
+    /// The number of the last poll, which identifies its completion.
     number: u64,
 }
 
 impl Ring {
-    /// A ring for the calling thread, which tells of arrivals in the `watch_set`.
+    /// A ring for the calling thread that reports arrivals in `watch_set`.
     ///
     /// # Errors
     /// When the kernel has no `io_uring` of this kind, or forbids it.
@@ -40,17 +40,17 @@ impl Ring {
         Ok(Ring { ring, watch_set, armed: false, number: 0 })
     }
 
-    /// Whether something has come since the poll was put into the ring.
+    /// Whether something has arrived since the poll entered the ring.
     #[inline]
     pub(super) fn is_raised(&mut self) -> bool {
         self.armed && self.ring.submission().taskrun()
     }
 
-    /// Puts the poll into the ring, unless it stands there. Returns whether something has come
-    /// already: then it stands there no more.
+    /// Puts the poll into the ring, unless it is there. Returns whether something has already
+    /// arrived; then the poll is no longer in the ring.
     ///
     /// # Errors
-    /// When the kernel refuses: the ring is of no use any more.
+    /// When the kernel refuses. The ring is then useless.
     pub(super) fn arm(&mut self) -> io::Result<bool> {
         if !self.armed {
             self.number += 1;
@@ -65,18 +65,17 @@ impl Ring {
         self.take()
     }
 
-    /// Takes what has come. Returns whether something has: then the poll stands in the ring no
-    /// more.
+    /// Takes the arrival, if there is one. Returns whether there was; then the poll is no longer in
+    /// the ring.
     ///
     /// # Errors
     /// As [`Ring::arm`].
     pub(super) fn take(&mut self) -> io::Result<bool> {
-        // Submits what was pushed, and runs the work that the kernel has put off: it is asked for
-        // where the bit is up.
+        // Submits what was pushed, and runs the work that the kernel deferred.
         self.ring.submit()?;
         let mut come = false;
         for completion in self.ring.completion() {
-            // The others are of polls that were taken out, and of taking them out.
+            // Other completions are of removed polls, and of removals.
             if completion.user_data() == self.number && self.armed {
                 come = true;
                 self.armed = false;
@@ -88,7 +87,7 @@ impl Ring {
         Ok(come)
     }
 
-    /// Takes the poll out of the ring, if it stands there, so that arrivals raise the bits of other
+    /// Takes the poll out of the ring, if it is there. Arrivals then raise the bits of other
     /// workers.
     ///
     /// # Errors
@@ -103,8 +102,8 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         // SAFETY: the entries of this file refer to no memory of this process. A poll names a
-        // descriptor by its number. The kernel looks the number up when the entry is submitted, and
-        // holds on to the file as long as the poll stands.
+        // descriptor by its number. The kernel looks the number up at submission, and keeps the
+        // file open while the poll is in the ring.
         #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/README.md")]
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.map_err(|_| io::Error::other("the ring is full"))
@@ -120,7 +119,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::time::Duration;
 
-    /// A watch set with one pipe, and its two ends.
+    /// A watch set with one pipe, and the two ends of the pipe.
     fn watched() -> (Poll, pipe::Sender, pipe::Receiver) {
         let (watch_set, (sender, receiver)) = (Poll::new().expect("a queue"), pipe::new().expect("a pipe"));
         let fd = receiver.as_raw_fd();
@@ -132,13 +131,13 @@ mod tests {
         assert_eq!(sender.write(b"x").expect("room"), 1);
     }
 
-    /// Takes what is in the pipe, and the event of it.
+    /// Empties the pipe and takes its event.
     fn drain(watch_set: &mut Poll, receiver: &mut pipe::Receiver) {
         watch_set.poll(&mut Events::with_capacity(4), Some(Duration::ZERO)).expect("a look");
         while receiver.read(&mut [0; 8]).is_ok() {}
     }
 
-    // Is there one notice of an arrival for each arming, also of one that came before?
+    // Is there one notice of an arrival for each arming, also of an earlier one?
     #[test]
     fn an_arrival_raises_the_bit() {
         let (mut watch_set, mut sender, mut receiver) = watched();
@@ -156,8 +155,8 @@ mod tests {
         assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is noticed at once");
     }
 
-    // Does an arrival raise the bit of another worker once the poll was taken out, and of this one
-    // again later?
+    // After the poll was removed, does an arrival raise another worker's bit? After arming again,
+    // this one's?
     #[test]
     fn what_was_taken_out_hears_of_nothing() {
         let (mut watch_set, mut sender, mut receiver) = watched();
@@ -172,7 +171,7 @@ mod tests {
         }
     }
 
-    // Does each arrival raise one bit, the one of the ring that was armed first?
+    // Does each arrival raise one bit, that of the ring armed first?
     #[test]
     fn each_arrival_raises_one_bit() {
         let (mut watch_set, mut sender, mut receiver) = watched();

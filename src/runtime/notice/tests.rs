@@ -8,12 +8,12 @@ use std::os::fd::AsFd;
 
 const LATER: Nanos = Nanos::from_secs(1);
 
-/// What a look sees where something waits in the one ingress.
+/// What a look sees if the only ingress holds something.
 fn first() -> Noticed {
     Noticed::of([0])
 }
 
-/// A watched ingress, and this thread as the worker that notices what comes to it.
+/// A watched ingress, and this thread as the worker that notices its arrivals.
 struct Watched {
     sender: pipe::Sender,
     receiver: pipe::Receiver,
@@ -58,8 +58,8 @@ fn the_kernel_gives_notice_of_each_arrival() {
     }
 }
 
-// Is what is seen for one job nothing to the next, and is a notice of what has been received
-// followed by another?
+// Is what one job saw dropped for the next? Is a notice of something already received followed by
+// another?
 #[test]
 fn what_has_been_received_is_noticed_no_more() {
     let mut ingress = watched(true);
@@ -69,7 +69,7 @@ fn what_has_been_received_is_noticed_no_more() {
     assert!(is_raised(), "it waits");
     ingress.receive();
     for round in 0..3 {
-        // The job ends with the notice of an arrival that this worker then receives.
+        // The job ends with notice of an arrival, which this worker then receives.
         begin(Watch::Notices);
         assert!(!is_raised(), "{round}: it has been received");
         ingress.send();
@@ -78,8 +78,8 @@ fn what_has_been_received_is_noticed_no_more() {
     }
 }
 
-// Does a worker that is out of reach leave the notice to others, and get the next one when it
-// is back?
+// Does a worker that works uninterrupted leave notices to others, and get the next one once it is
+// back?
 #[test]
 fn a_worker_out_of_reach_gets_no_notice() {
     let mut ingress = watched(true);
@@ -91,8 +91,7 @@ fn a_worker_out_of_reach_gets_no_notice() {
     assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
 }
 
-// Where only looks tell: are they as far apart as they should be, and is what they see kept for
-// the worker?
+// With looks only: do they keep their interval, and is what they see kept for the worker?
 #[test]
 fn looks_see_what_waits_when_it_is_time_to() {
     let mut ingress = watched(false);
@@ -108,7 +107,7 @@ fn looks_see_what_waits_when_it_is_time_to() {
     assert_eq!((take(), take()), (Some(first()), None));
 }
 
-// Is each look that sees nothing counted, and none that was not made or saw something?
+// Is exactly each look counted that was made and saw nothing?
 #[test]
 fn looks_in_vain_are_counted() {
     let mut ingress = watched(false);
@@ -120,8 +119,8 @@ fn looks_in_vain_are_counted() {
     assert_eq!((looks(LATER.plus(interval.times(2))), take_vain()), (Ok(()), 0));
 }
 
-// Does a worker with notices look all the same now and then, and one that looks once in a slice
-// not listen to them?
+// Does a worker with notices still look now and then? Does one that looks once per slice ignore
+// notices?
 #[test]
 fn the_backstop_looks_and_a_slice_is_a_slice() {
     let mut ingress = watched(true);
@@ -136,8 +135,7 @@ fn the_backstop_looks_and_a_slice_is_a_slice() {
     assert_eq!(take(), Some(first()));
 }
 
-// Does a worker that is asked to step aside know it at once, and one whose job would not step
-// aside not at all?
+// Does a job that watches see at once a request to yield? Does one that does not watch ignore it?
 #[test]
 fn a_flag_is_seen_by_a_job_that_watches() {
     let ingress = watched(false);
@@ -149,13 +147,13 @@ fn a_flag_is_seen_by_a_job_that_watches() {
     assert_eq!(take(), None, "there was no look");
 }
 
-// Does a worker whose ring has failed look for itself for a minute, and then get notices again?
+// Does a worker whose ring failed look for itself for a minute, and then get notices again?
 #[test]
 fn a_ring_that_failed_is_tried_again() {
     let mut ingress = watched(true);
     let without_ring = || with(|notice| notice.watch_set.without_ring.load(Ordering::Relaxed));
     assert_eq!(without_ring(), Some(0));
-    // No poll can be put into this one.
+    // No poll can be put into this ring.
     with(|notice| notice.ring = Ring::new(-1).ok());
     in_virtual_time::set(Some(LATER));
     begin(Watch::Notices);

@@ -1,37 +1,37 @@
-//! Which workers sleep, which of them watches the ingresses of busy workers, and which is woken.
-//! README.md states the protocol, and `tests/loom/sleep_loom.rs` compiles this file against loom's
+//! Which workers sleep, which one watches the ingresses of busy workers, and which to wake.
+//! README.md states the protocol. `tests/loom/sleep_loom.rs` compiles this file against loom's
 //! atomics and a model of the kernel.
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, Roster, WorkerId};
 use crossbeam_utils::CachePadded;
 
-/// What a worker waits for, and how it is woken: the kernel, or a model of it.
+/// What a worker waits for and how it is woken: by the kernel, or by a model of it.
 ///
-/// A wait ends by an event. An event that comes while no wait is under way ends the next one.
-/// Readiness is an event when it begins and when something ready is added; no event is due for what
-/// another worker has received meanwhile.
+/// An event ends a wait. If no wait is in progress, it ends the next one. Readiness is an event
+/// when it begins, and when something ready is added. No event is due for what another worker has
+/// received meanwhile.
 pub(crate) trait Readiness {
-    /// Ends the wait of `worker`, or its next one.
+    /// Ends the current or the next wait of `worker`.
     fn wake(&self, worker: WorkerId);
 
-    /// Lets the watch set end the waits of `worker` from now on, or no more.
+    /// Lets the watch set end the waits of `worker` if `armed`; otherwise no longer.
     fn arm(&self, worker: WorkerId, armed: bool);
 
-    /// Puts the ingress of `worker` into the watch set, or takes it out. Does nothing for a worker
+    /// Adds the ingress of `worker` to the watch set, or removes it. Does nothing for a worker
     /// without an ingress.
     fn watch(&self, worker: WorkerId, watched: bool);
 
-    /// Lets the ingress of `worker` end its waits from now on, or no more.
+    /// Lets the ingress of `worker` end the worker's own waits if `own`; otherwise no longer.
     fn own(&self, worker: WorkerId, own: bool);
 }
 
-/// The sleepers of one server.
+/// The sleepers of one group of workers.
 pub(crate) struct Idle<R> {
-    /// Number of workers of each pool that the roster lists as asleep, to be read without the lock.
+    /// Number of sleeping workers in each pool, to be read without the lock.
     asleep: Box<[CachePadded<AtomicUsize>]>,
     state: Mutex<State>,
-    /// Number of pools of the policy; the first pool serves the queues of further ones.
+    /// Number of pools of the policy. The first pool serves the queues beyond them.
     pools: AtomicUsize,
     workers: usize,
     pub(crate) readiness: R,
@@ -39,12 +39,12 @@ pub(crate) struct Idle<R> {
 
 struct State {
     roster: Roster,
-    /// Whether the watch set stands in the watcher's `Poll`.
+    /// Whether the watch set is in the watcher's `Poll`.
     armed: bool,
 }
 
 impl<R: Readiness> Idle<R> {
-    /// The sleepers of a server under `policy` with this many queues: none, all workers are awake.
+    /// No sleepers: all workers of `policy` are awake. `queues` is the number of queues.
     pub(crate) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
         let roster = Roster::new(policy);
         Idle {
@@ -56,7 +56,7 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Puts a policy of this many pools to work, which `publish` shows to the workers.
+    /// Switches to a policy with this number of pools; `publish` shows the policy to the workers.
     pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
         // Ordering: sequentially consistent by the fences around it. A worker announces itself in
         // its new pool after this store. If a putter misses the announcement, its fence comes
@@ -65,12 +65,11 @@ impl<R: Readiness> Idle<R> {
         self.pools.store(pools, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         publish();
-        // A sleeper looks where the old policy let it.
+        // A sleeper still waits as the old policy let it.
         self.wake_all();
     }
 
-    /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the
-    /// watcher.
+    /// Lets `worker`, which is awake, follow `policy`. Returns whether it is still the watcher.
     pub(crate) fn follow(&self, worker: WorkerId, policy: &Policy) -> bool {
         let candidate = {
             let mut state = self.lock();
@@ -83,9 +82,9 @@ impl<R: Readiness> Idle<R> {
         self.lock().roster.is_watcher(worker)
     }
 
-    /// Lists `worker` as asleep; it must look at everything it may serve once more before it waits.
-    /// It becomes the watcher if there is none and its policy allows it. Returns whether it is the
-    /// watcher.
+    /// Announces `worker` as asleep. It must look once more at everything it may serve before it
+    /// waits. It becomes the watcher if there is none and its policy allows it. Returns whether it
+    /// is the watcher.
     ///
     /// A watcher that `backs_off` sleeps without the watch set, for a bounded time.
     pub(crate) fn announce(&self, worker: WorkerId, backs_off: bool) -> bool {
@@ -98,21 +97,21 @@ impl<R: Readiness> Idle<R> {
             self.arm(&mut state, !backs_off);
         }
         drop(state);
-        // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep,
+        // Ordering: pairs with the fence in `wake_one`. Either the waker sees this worker asleep,
         // or this worker's last look sees the work.
         fence(Ordering::SeqCst);
         watches
     }
 
-    /// Lists `worker` as awake. Returns whether it is the watcher, which it may have become while
-    /// it slept.
+    /// Lists `worker` as awake. Returns whether it is the watcher; it may have become so in its
+    /// sleep.
     pub(crate) fn withdraw(&self, worker: WorkerId) -> bool {
         let mut state = self.lock();
         self.remove(&mut state, worker);
         state.roster.is_watcher(worker)
     }
 
-    /// Before the watcher `worker` works: a sleeper becomes the watcher, or else the next worker
+    /// Call before the watcher `worker` works: passes its role to a sleeper, or to the next worker
     /// that falls asleep.
     pub(crate) fn hand_on(&self, worker: WorkerId) {
         let mut state = self.lock();
@@ -124,11 +123,11 @@ impl<R: Readiness> Idle<R> {
         self.arm(&mut state, true);
     }
 
-    /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where
-    /// that pool looks.
+    /// Wakes one sleeper of `pool`; false if there is none. Call it after putting work where that
+    /// pool looks.
     pub(crate) fn wake_one(&self, pool: PoolId) -> bool {
-        // Ordering: pairs with the fence in `announce`. The work was put there before; the count is
-        // read after.
+        // Ordering: pairs with the fence in `announce`. The work was put before; the count is read
+        // after.
         fence(Ordering::SeqCst);
         let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
         if self.asleep[pool].load(Ordering::Relaxed) == 0 {
@@ -142,46 +141,46 @@ impl<R: Readiness> Idle<R> {
         true
     }
 
-    /// Wakes one sleeper; false if there is none. To be called after work was put where every
-    /// worker looks.
+    /// Wakes one sleeper of any pool; false if there is none. Call it after putting work where
+    /// every worker looks.
     pub(crate) fn wake_any(&self) -> bool {
         (0..self.pools.load(Ordering::Relaxed)).any(|pool| self.wake_one(pool))
     }
 
-    /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job
-    /// was put there.
+    /// Wakes one sleeper that serves the queue of `pool` under `policy`. Call it after putting a
+    /// job there.
     pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
         self.wake_one(policy.server_of(pool));
     }
 
-    /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put:
-    /// wakes one more sleeper if the caller knows of any.
+    /// As [`Idle::wake_for`], for a queue whose jobs were all announced by that function. Wakes one
+    /// more sleeper if the caller knows of one.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // No fence. If a sleeper announced itself before the job came, every thread that knows of
-        // the job knows of the sleeper. Otherwise the sleeper's own last look finds the job
-        // (README.md, 1).
+        // Without a fence. If a sleeper announced itself before the job came, every thread that
+        // knows of the job knows of the sleeper. Otherwise the sleeper's own last look finds the
+        // job (README.md, 1).
         let server = policy.server_of(pool);
         if self.asleep(server) > 0 {
             self.wake_one(server);
         }
     }
 
-    /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
+    /// Wakes `worker` if it sleeps, or ends its next sleep at once.
     pub(crate) fn wake(&self, worker: WorkerId) {
         self.readiness.wake(worker);
     }
 
-    /// Wakes every worker that sleeps, and keeps every other one from its next sleep.
+    /// Wakes every sleeping worker, and ends the next sleep of the others at once.
     pub(crate) fn wake_all(&self) {
         (0..self.workers).for_each(|worker| self.wake(worker));
     }
 
-    /// How many workers of `pool` are asleep; may be stale.
+    /// Number of workers of `pool` that sleep; may be stale.
     pub(crate) fn asleep(&self, pool: PoolId) -> usize {
         self.asleep[pool].load(Ordering::Relaxed)
     }
 
-    /// Whether `worker` is asleep, and no waker has chosen it.
+    /// Whether `worker` sleeps and no waker has chosen it.
     pub(crate) fn is_asleep(&self, worker: WorkerId) -> bool {
         self.lock().roster.asleep().any(|sleeper| sleeper == worker)
     }
@@ -192,8 +191,8 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at
-    /// once: what was ready before is reported too.
+    /// Adds the watch set to the watcher's `Poll`, or removes it. The kernel checks it at once, so
+    /// what was ready before is reported too.
     fn arm(&self, state: &mut State, armed: bool) {
         let Some(watcher) = state.roster.watcher else { return };
         if state.armed != armed {
@@ -203,8 +202,8 @@ impl<R: Readiness> Idle<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock leaves the state half-changed when it panics; the process is about
-        // to end then anyway.
+        // A panic under the lock leaves no half-changed state; the process is then about to end
+        // anyway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,43 +15,42 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The event of a worker's waker: another thread has work for it, or a question.
+/// The event of a worker's waker: another thread has work or a question for it.
 const WAKE: Token = Token(0);
 /// The event of a worker's own ingress.
 pub(crate) const INGRESS: Token = Token(1);
-/// The event of the watch set, which only the watcher sees.
+/// The event of the watch set; only the watcher gets it.
 pub(crate) const WATCH: Token = Token(2);
 
 /// The wakers, readiness queues and ingresses of all workers.
 pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
-    /// The readiness queue of the ingresses on which no owner sleeps.
+    /// The readiness queue of ingresses whose owners do not sleep.
     pub(crate) watch_set: Arc<WatchSet>,
 }
 
-/// The readiness queue of the ingresses on which no owner sleeps. An event is a level here, not an
-/// edge as those of mio. The kernel reports it again, behind all others, as long as something
-/// waits.
+/// A readiness queue of the ingresses whose owners do not sleep. Level-triggered, unlike mio: while
+/// something waits, the kernel reports the event again, behind all others.
 pub(crate) struct WatchSet {
     queue: Epoll,
-    /// Room for what a look sees.
+    /// Buffer for the events of a look.
     events: Mutex<[EpollEvent; LOOK_MAX]>,
     ingress: Box<[OwnedFd]>,
-    /// Descriptors of one ingress, those of worker 0 first; 0 where nothing is received.
+    /// Number of descriptors per ingress, those of worker 0 first; 0 if nothing is received.
     each: usize,
-    /// When a worker last looked on behalf of all, from within a job.
+    /// When a worker last looked for all, from within a job.
     looked_at: CachePadded<AtomicU64>,
-    /// CPU time of a look that sees nothing.
+    /// CPU time of a look that finds nothing.
     pub(crate) look_cost: Nanos,
-    /// Workers that look for themselves, as their ring has failed.
-    // Ordering: relaxed, a number to show.
+    /// Number of workers that look for themselves, because their ring has failed.
+    // Ordering: relaxed, a figure to show.
     pub(crate) without_ring: AtomicUsize,
 }
 
 impl Descriptors {
-    /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a
-    /// `Poll` for each worker, which holds nothing but its waker.
+    /// Makes the descriptors of this many workers, whose ingresses have equally many descriptors
+    /// each. Also a `Poll` for each worker, with only its waker in it.
     pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
         Descriptors::open(workers, ingress).map_err(|error| {
             let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
@@ -78,7 +77,7 @@ impl WatchSet {
     fn new(ingress: &[BorrowedFd<'_>], each: usize) -> io::Result<WatchSet> {
         let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut events = [EpollEvent::empty(); LOOK_MAX];
-        // What is forbidden shows here, and not in a worker that serves.
+        // Shows now, and not in a running worker, if a sandbox forbids the call.
         queue.wait(&mut events, EpollTimeout::ZERO)?;
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
@@ -87,41 +86,40 @@ impl WatchSet {
         Ok(WatchSet { queue, events, ingress, each, looked_at, look_cost, without_ring })
     }
 
-    /// The numbers of the descriptors of the ingress of `worker`.
+    /// The numbers of the ingress descriptors of `worker`.
     fn ingress_of(&self, worker: WorkerId) -> Range<usize> {
         worker * self.each..(worker + 1) * self.each
     }
 
-    /// The descriptor of the queue, which is readable while something waits in a watched ingress.
+    /// The descriptor of the queue, which is readable while a watched ingress holds something.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.queue.0.as_raw_fd()
     }
 
-    /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is
-    /// `None`.
+    /// As [`WatchSet::arrivals`], but for at most one worker per `interval`; `None` for the others.
     pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<Noticed> {
-        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
+        // Ordering: relaxed. The exchange only decides which worker looks.
         let last = self.looked_at.load(Ordering::Relaxed);
         let looks = now.minus(Nanos::new(last)) >= interval
             && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
         looks.then(|| self.arrivals())
     }
 
-    /// The watched sockets in which something waits. None while another worker is asking. A socket
-    /// counts in each look until a worker has received from it. Otherwise the worker that looked
-    /// would serve all of them alone, one after the other.
+    /// The watched sockets that hold something; none while another worker is asking. A socket is
+    /// reported by each look until a worker has received from it. Otherwise the worker that looked
+    /// would have to serve all of them, one after the other.
     pub(crate) fn arrivals(&self) -> Noticed {
         self.seen(LOOK_MAX)
     }
 
-    /// As [`WatchSet::arrivals`], of one socket, and of the next one each time.
+    /// As [`WatchSet::arrivals`], but for a single socket, the next one each time.
     pub(crate) fn next_arrival(&self) -> Noticed {
         self.seen(1)
     }
 
     fn seen(&self, most: usize) -> Noticed {
         let Ok(mut events) = self.events.try_lock() else { return Noticed::default() };
-        // An interrupted look is one that saw nothing.
+        // An interrupted look counts as one that found nothing.
         let seen = self.queue.wait(&mut events[..most], EpollTimeout::ZERO).unwrap_or(0);
         Noticed::of(events[..seen].iter().map(|event| event.data() as usize / self.each))
     }
@@ -129,8 +127,8 @@ impl WatchSet {
 
 impl Readiness for Descriptors {
     fn wake(&self, worker: WorkerId) {
-        // Writing to the descriptor of a living waker fails in no documented case; a worker that
-        // was not woken would be a server that hangs.
+        // Writing to a living waker fails in no documented case. A worker that is not woken would
+        // hang the server.
         self.wakers[worker].wake().expect("a worker can be woken");
     }
 
@@ -156,18 +154,18 @@ impl Readiness for Descriptors {
     }
 }
 
-/// What a look takes on this host, measured; 1 ns where the kernel gives no readiness queue.
+/// The measured CPU time of a look on this host; 1 ns if the kernel gives no readiness queue.
 pub(crate) fn measured_look() -> Nanos {
     Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_or(Nanos::new(1), |queue| look_cost(&queue))
 }
 
-/// Measured CPU time of a look that sees nothing: the least of many, as nothing disturbed it. Two
-/// fifths more stand for the cache lines that it takes from the job (benches/README.md).
+/// Measures the CPU time of a look that finds nothing: the least of many, so without disturbance.
+/// Adds two fifths for the cache lines that it takes from the job (benches/README.md).
 fn look_cost(queue: &Epoll) -> Nanos {
     let look = |_| {
         let start = clock::now();
         for _ in 0..LOOKS_MEASURED {
-            // Its result does not matter: nothing is in the queue.
+            // The result does not matter: the queue is empty.
             let _ = queue.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         }
         clock::now().minus(start)
@@ -176,11 +174,11 @@ fn look_cost(queue: &Epoll) -> Nanos {
     Nanos::new(least.get() * 7 / 5 / LOOKS_MEASURED).max(Nanos::new(1))
 }
 
-/// Looks in one measurement, and measurements: 32 x 32 looks take 150 us.
+/// Looks per measurement, and number of measurements: 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at a new descriptor,
-/// so it also reports readiness from before.
+/// Adds `descriptor` to a readiness queue, or removes it. The kernel checks a new descriptor at
+/// once, so it also reports earlier readiness.
 fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     let mut source = SourceFd(&descriptor);
     let done = if present {
@@ -203,9 +201,8 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    // Does each look name every watched ingress in which something waits, however many looked
-    // before, until it has been received from? And a look for one the next one in turn, so that two
-    // workers go to different ones?
+    // Does each look report every watched ingress that holds something, until it is received from?
+    // Does a look for one report the next in turn, so that two workers go to different ones?
     #[test]
     fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
@@ -226,8 +223,8 @@ mod tests {
         assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
     }
 
-    // Has an ingress several descriptors: do all of them count, does each end the owner's wait, and
-    // does none once it is taken out?
+    // If an ingress has several descriptors, do all count? Does each end the owner's wait, and none
+    // once removed?
     #[test]
     fn an_ingress_has_several_descriptors() {
         let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));

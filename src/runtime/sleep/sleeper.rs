@@ -1,13 +1,13 @@
-//! One worker's side of the sleep protocol: what it does before it works, before it sleeps and
-//! after. README.md argues why no work is forgotten meanwhile, and `tests/loom/sleep_loom.rs`
-//! compiles this file against a model of the kernel.
+//! One worker's part of the sleep protocol: what it does before work, before a sleep and after it.
+//! README.md argues why no work is forgotten. `tests/loom/sleep_loom.rs` compiles this file against
+//! a model of the kernel.
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
 use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 
-/// Where the ingress of one worker stands, and whether it is the watcher.
+/// Where one worker's ingress is registered, and whether the worker is the watcher.
 #[derive(Default)]
 pub(crate) struct Sleeper {
     worker: WorkerId,
@@ -15,51 +15,51 @@ pub(crate) struct Sleeper {
     pool: PoolId,
     /// Whether the worker has followed a policy before.
     has_policy: bool,
-    /// Whether the worker exposes its ingress while it works: a watcher, or a look from within a
-    /// job, may find it.
+    /// Whether the worker exposes its ingress while it works, to the watcher or to looks from
+    /// within jobs.
     exposes: bool,
-    /// Whether the ingress stands in the watch set.
+    /// Whether the ingress is in the watch set.
     watched: bool,
-    /// Whether the policy wants the ingress to end the worker's waits.
+    /// Whether the policy wants the ingress to end the worker's own waits.
     sleeps_on_own: bool,
-    /// Whether the ingress stands in the worker's own `Poll`, where it ends its waits.
+    /// Whether the ingress is in the worker's own `Poll`, where it ends its waits.
     on_own: bool,
-    /// Jobs begun since the last sleep, at most [`BUSY_JOBS`].
+    /// Number of jobs begun since the last sleep, at most [`BUSY_JOBS`].
     jobs: u32,
     /// Whether the worker is the watcher.
     watches: bool,
-    /// Whether the worker's own deque may hold unannounced work: jobs for which no sleeper was
-    /// woken.
+    /// Whether the worker's deque may hold jobs for which no sleeper was woken.
     unannounced: bool,
-    /// Whether the watch set may report what the watcher may not take yet, so that it must back
-    /// off.
+    /// Whether the watch set may report sockets that the watcher may not take yet, so that it must
+    /// back off.
     backs_off: bool,
-    /// Whether the watch set ended the last wait and the worker has begun no job since.
+    /// Whether the watch set ended the last wait, and the worker has begun no job since.
     spurious_wake: bool,
 }
 
-/// A worker that has found nothing.
+/// A worker that found nothing, as [`sleep`] drives it.
 pub(crate) trait Rests {
-    /// What a search found.
+    /// What the last look found.
     type Found;
 
-    /// The worker's side of the protocol.
+    /// The worker's part of the sleep protocol.
     fn sleeper(&mut self) -> &mut Sleeper;
 
-    /// Looks once more at everything that the worker may serve. `None`: there was nothing, for
-    /// certain, and it may sleep.
+    /// Looks once more at everything that the worker may serve. `None`: there is certainly nothing,
+    /// and the worker may sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
-    /// Waits for an event; for a bounded time if it `backs_off`. Returns whether the watch set was
+    /// Waits for an event, for a bounded time if it `backs_off`. Returns whether the watch set was
     /// among the events.
     fn park(&mut self, backs_off: bool) -> bool;
 }
 
-/// Lets `worker` sleep until an event, unless its last look finds something, which is returned.
+/// Lets `worker` sleep until an event, unless its last look finds something. Returns what was
+/// found.
 pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
     let backs_off = worker.sleeper().announce(idle);
-    // The last look: whatever came before the announcement is found here, whatever comes after it
-    // wakes.
+    // The last look finds all that came before the announcement. What comes after it wakes the
+    // worker.
     let found = worker.last_look();
     if found.is_none() {
         let spurious = worker.park(backs_off);
@@ -70,14 +70,14 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
 }
 
 impl Sleeper {
-    /// The side of `worker`, which follows no policy yet.
+    /// The protocol's state for `worker`, which follows no policy yet.
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
         Sleeper { worker, exposes: true, ..Sleeper::default() }
     }
 
-    /// The worker, which is awake, follows `policy` from now on.
+    /// Lets the worker, which is awake, follow `policy`.
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
-        // A single worker has no watcher, but looks into its own ingress from within its jobs.
+        // A single worker has no watcher, but its jobs look into its own ingress.
         self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.stuck_after > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
@@ -85,25 +85,25 @@ impl Sleeper {
         self.sleeps_on_own = policy.receives_own(self.pool);
         if !self.sleeps_on_own {
             self.leave_own(idle);
-            // The owner no longer sleeps on this ingress: the watcher must.
+            // The owner no longer sleeps on this ingress, so the watcher must.
             self.watch_own(idle);
         }
         if self.has_policy {
-            // Another worker may have woken this one for what it no longer serves.
+            // Another worker may have woken this one for something that it no longer serves.
             idle.wake_all();
         }
         self.has_policy = true;
     }
 
-    /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers
-    /// have not looked.
+    /// Notes that the worker took jobs from an ingress or a victim into its own deque, where
+    /// sleepers have not looked.
     pub(crate) fn has_unannounced(&mut self) {
         self.unannounced = true;
     }
 
-    /// Before a job that may be long: exposes the ingress and hands on the role of the watcher. If
-    /// there is `more` to do for the worker's pool, wakes another worker.
-    // A call would save registers for what hardly any job needs.
+    /// Call before a job that may take long: exposes the ingress and hands on the watcher's role.
+    /// If there is `more` to do for the worker's pool, wakes another worker.
+    // Inlined: a call would save registers that hardly any job needs.
     #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
@@ -126,16 +126,16 @@ impl Sleeper {
         self.unannounced = false;
     }
 
-    /// Before the last look of a worker that is going to sleep: makes its ingress end its wait, and
-    /// announces the worker as asleep. Returns whether it must not sleep for long.
+    /// Call before the last look: makes the worker's ingress end its wait, and announces the worker
+    /// as asleep. Returns whether it must sleep only for a bounded time.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
         if self.watched && self.sleeps_on_own {
-            // Before the announcement: one arrival shall wake the owner or the watcher.
+            // Before the announcement, so that one arrival wakes either the owner or the watcher.
             idle.readiness.watch(self.worker, false);
             self.watched = false;
         }
         if self.sleeps_on_own && !self.on_own {
-            // Before the last look too: what comes after that ends the wait.
+            // Before the last look too, so that later arrivals end the wait.
             idle.readiness.own(self.worker, true);
             self.on_own = true;
         }
@@ -145,13 +145,13 @@ impl Sleeper {
         backs_off && self.watches
     }
 
-    /// After the wait: the worker is awake again.
+    /// Call after the wait: lists the worker as awake.
     fn withdraw<R: Readiness>(&mut self, idle: &Idle<R>) {
-        // The worker may have become the watcher while it slept.
+        // The worker may have become the watcher in its sleep.
         self.watches = idle.withdraw(self.worker);
     }
 
-    /// From now on nothing that comes to the worker's ingress ends its waits.
+    /// Stops the worker's ingress from ending its waits.
     pub(crate) fn leave_own<R: Readiness>(&mut self, idle: &Idle<R>) {
         if self.on_own {
             idle.readiness.own(self.worker, false);

@@ -1,11 +1,11 @@
-//! Which sleeper is woken? `tests/loom` tries the protocol as a whole.
+//! Which sleeper is woken? `tests/loom` checks the whole protocol.
 
 use super::idle::{Idle, Readiness};
 use crate::sched::{Tuning, WorkerId};
 use crate::time::Nanos;
 use std::cell::RefCell;
 
-/// The workers that were woken.
+/// The workers that were woken, in order.
 #[derive(Default)]
 struct Woken(RefCell<Vec<WorkerId>>);
 
@@ -21,8 +21,8 @@ impl Readiness for Woken {
     fn own(&self, _: WorkerId, _: bool) {}
 }
 
-// Does a wake from outside find the one sleeper of the second pool, while the first pool is busy,
-// and wake it once?
+// Does a wake from outside find the one sleeper of the second pool while the first is busy, and
+// wake it once?
 #[test]
 fn a_wake_from_outside_finds_a_sleeper_of_any_pool() {
     let policy = Tuning { sizes: Some(vec![2, 1]), ..Tuning::new(3, Nanos::from_micros(50)) }.policy("pools");

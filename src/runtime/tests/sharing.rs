@@ -1,9 +1,9 @@
-//! Does an overloaded worker under `shed` give away what is too much, and only that?
+//! Does an overloaded worker under `shed` give away exactly what is too much?
 
 use super::*;
 
-/// A worker alone is stuck in the first job of a batch of sixteen. Of the fifteen behind it, the
-/// first eight stay in its deque, and the rest lies in the queue.
+/// A single worker is stuck in the first job of a batch of sixteen. Do the next eight stay in its
+/// deque, and the rest in the queue?
 #[test]
 fn an_overloaded_worker_sheds_what_is_too_much() {
     for (name, queued) in [("shed", 8), ("steal", 0)] {
@@ -19,8 +19,7 @@ fn an_overloaded_worker_sheds_what_is_too_much() {
     }
 }
 
-/// No worker is forced to take what was shed: it waits until a worker is idle, which takes it
-/// before it steals.
+/// Does shed work wait until a worker is idle, which takes it before it steals?
 #[test]
 fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
     with_switch(&plain("shed", 2), Wait::Park, |play, shared| {
@@ -34,8 +33,8 @@ fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
         let lengths: Vec<usize> = shared.deque_lengths().collect();
         assert_eq!((lengths[first], lengths[second]), (0, 7), "nobody was given any into his own deque");
         play.release.send(()).expect("two are stuck");
-        // The worker that is let go finds the queue of eight before, or behind, the deque of seven
-        // that is its own or not.
+        // The released worker finds the queue of eight before or after the deque of seven, which
+        // may be its own.
         let free = play.next();
         let order: Vec<u8> = std::iter::once(free.1).chain((1..15).map(|_| play.next().1)).collect();
         let (own, queued): (Vec<u8>, Vec<u8>) = ((10..17).collect(), (17..25).collect());
