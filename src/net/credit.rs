@@ -1,11 +1,11 @@
-//! How much may be sent to sources that may be forged: per prefix and second, not more than a
-//! multiple of what came from there. So forged requests gain nothing by answers that are longer
-//! than requests.
+//! Limits what is sent to sources that may be forged. In each second, a prefix gets at most a
+//! multiple of the bytes that came from it. So forged requests gain nothing by replies longer than
+//! requests.
 //!
-//! `--source-prefix` says how many bits of an address a prefix has. A keyed hash chooses one of
-//! [`PLACES`] words for its credit. Prefixes that share a word share their credit: together they
-//! are sent no more than the multiple of what they sent together. Credit ends with its second, so
-//! that a quiet one allows no burst in the next. Only an allowance for each second, where there is
+//! `--source-prefix` sets how many bits of an address form a prefix. A keyed hash maps each prefix
+//! to one of [`PLACES`] words that hold its credit. Prefixes with the same word share their credit:
+//! together they get at most the multiple of what they sent together. Credit ends with its second,
+//! so that a quiet second allows no burst in the next. Only the allowance per second, if there is
 //! one, is kept for [`KEPT`] seconds: a token bucket.
 
 use super::gate::SourcePrefix;
@@ -14,29 +14,30 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Half a megabyte: of 1,000 prefixes in one second, eight share their word with another one.
+/// Number of words, half a megabyte. Of 1,000 prefixes in one second, eight share a word with
+/// another.
 const PLACES: usize = 1 << 16;
 
-/// Seconds for which an allowance that was not used is kept: a client that asks for much at once,
-/// and then rests.
+/// Seconds for which an unused allowance is kept, for clients that ask for much at once and then
+/// rest.
 const KEPT: u32 = 8;
 
-/// The credit of all prefixes.
+/// The credit of all prefixes, in bytes.
 #[derive(Debug)]
 pub struct Credit {
     /// Bytes that may be sent for each byte received.
     amplification: u32,
-    /// Bytes that may be sent in each second beside.
+    /// Bytes that may be sent in each second in addition.
     allowance: TokenBucket<1_000_000_000>,
     bits: SourcePrefix,
     keys: RandomState,
-    /// The bytes that may be sent, as states of the bucket.
+    /// The credit left, as states of the bucket.
     places: Box<[AtomicU64]>,
 }
 
 impl Credit {
-    /// Credit of `amplification` bytes, at least one, for each byte received from a prefix of so
-    /// many `bits`. Beside that of `allowance` bytes in each second.
+    /// Gives `amplification` bytes, at least one, for each byte received from a prefix of `bits`,
+    /// and `allowance` bytes in each second.
     pub fn new(amplification: u32, allowance: u32, bits: SourcePrefix) -> Credit {
         debug_assert!(amplification >= 1, "a reply may be as long as its request");
         let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
@@ -44,11 +45,11 @@ impl Credit {
         Credit { amplification, allowance, bits, keys: RandomState::new(), places }
     }
 
-    /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes,
-    /// which are no fewer than the request's. Returns the bytes taken: as many as the request has,
-    /// at least.
+    /// Adds the credit for a request of `request` bytes from `source`, and takes up to `wanted`
+    /// bytes, at least the request's length. Returns the bytes taken, never fewer than the
+    /// request's length.
     pub fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
-        // A datagram has 16 bits, an amplification 10.
+        // Fits 32 bits: a datagram has 16, an amplification 10.
         let given = request as u32 * self.amplification;
         let wanted = wanted as u32;
         let mut taken = 0;
@@ -60,8 +61,8 @@ impl Credit {
         taken as usize
     }
 
-    /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second
-    /// is over.
+    /// Returns `bytes` that were taken at `taken_at` and not sent. They are lost if their second is
+    /// over.
     pub fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
         if self.allowance.tick(taken_at) == self.allowance.tick(now) {
             self.update(source, now, |credit| credit.saturating_add(bytes as u32));
@@ -71,7 +72,7 @@ impl Credit {
     fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
         let place = &self.places[self.keys.hash_one(self.bits.of(source)) as usize % PLACES];
         let changed = |seen: u64| Some(self.allowance.after(seen, now, &mut change));
-        // Ordering: relaxed, one word that says all there is to say. It is never refused.
+        // Ordering: relaxed, as one word holds everything. The update never fails.
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 }
@@ -88,8 +89,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    // Does a request give as much as it has, what was not sent serve the next one, and no second
-    // the next one?
+    // Does a request give as much as it has? Do unsent bytes serve the next request, but not the
+    // next second?
     #[test]
     fn credit_is_what_came_and_was_not_sent() {
         let (credit, from) = (Credit::new(1, 0, NETWORK), source("192.0.2.1"));
@@ -108,8 +109,8 @@ mod tests {
         assert_eq!(Credit::new(3, 0, NETWORK).take(from, now, 40, 100), 100);
     }
 
-    // Is a client that asks for little spared, one that asks for much cut, and no more kept than
-    // some seconds give?
+    // Is a client with few requests spared, and one with many cut? Is only a few seconds' allowance
+    // kept?
     #[test]
     fn an_allowance_is_a_token_bucket() {
         let (credit, from) = (Credit::new(1, 1_000, NETWORK), source("192.0.2.1"));
@@ -121,8 +122,8 @@ mod tests {
     }
 
     proptest! {
-        // Is no network ever sent more in a second than the multiple of what it sent, whatever it
-        // asks for?
+        // Does no network get more in a second than the multiple of what it sent, whatever it asks
+        // for?
         #[test]
         fn no_more_is_sent_than_came(
             requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),

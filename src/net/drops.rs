@@ -1,17 +1,15 @@
-//! Datagrams that the kernel dropped at a socket: an exact count, or unknown, which no reader may
-//! take for 0.
+//! Datagrams that the kernel dropped at a socket: an exact count, or unknown, which must not be
+//! read as 0.
 //!
-//! `SO_MEMINFO` is the kernel's counter of one socket (Linux 4.12). A reading takes less than a
-//! microsecond, whatever sockets other processes have. The tables of `/proc/net/udp` and
-//! sock_diag(7) have the same counter, but the kernel walks all sockets of the network namespace
-//! for them.
+//! `SO_MEMINFO` reads the kernel's counter of one socket (Linux 4.12). That takes less than a
+//! microsecond, however many sockets other processes have. `/proc/net/udp` and sock_diag(7) have
+//! the same counter, but make the kernel walk all sockets of the network namespace.
 //!
-//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is
-//! received, so it lags. Of 161,822 drops it missed 412, and all of a burst that nothing follows.
-//! It also costs more than it tells. The wrapper around `recvmmsg` keeps of each header only the
-//! space for control data that the last message needed. So the first message after a drop would
-//! lose its receive stamp. On a wildcard bind it would lose the address that the reply must come
-//! from.
+//! The control message `SO_RXQ_OVFL` is unsuitable. It comes with the next datagram, so it lags: of
+//! 161,822 drops it missed 412, and all of a burst that nothing follows. It also has a price. The
+//! wrapper around `recvmmsg` keeps of each header only the control space that the last message
+//! needed. So the first message after a drop would lose its receive stamp, and on a wildcard bind
+//! its destination address.
 
 use super::socket::Socket;
 use nix::sys::socket::getsockopt;
@@ -19,15 +17,15 @@ use nix::{getsockopt_impl, libc, sockopt_impl};
 use std::os::fd::AsFd;
 use std::{fs, io};
 
-/// `SO_MEMINFO` of asm-generic/socket.h.
+/// `SO_MEMINFO`, from asm-generic/socket.h.
 const SO_MEMINFO: libc::c_int = 55;
 
-/// The memory of a socket, by the `SK_MEMINFO_` numbers of linux/sock_diag.h.
+/// The memory figures of a socket, by the `SK_MEMINFO_` numbers of linux/sock_diag.h.
 type Memory = [u32; libc::SK_MEMINFO_DROPS as usize + 1];
 
 sockopt_impl!(MemoryInfo, GetOnly, libc::SOL_SOCKET, SO_MEMINFO, Memory);
 
-/// Drop counts of some sockets.
+/// Counts drops at a fixed list of sockets.
 #[derive(Debug)]
 pub struct Drops {
     counts: Vec<Count>,
@@ -35,25 +33,25 @@ pub struct Drops {
 
 #[derive(Clone, Debug, Default)]
 struct Count {
-    /// The kernel's counter when it was last read; it wraps.
+    /// The kernel's counter at the last reading; it wraps.
     last: u32,
     total: u64,
-    /// Bytes that waited in the socket then.
+    /// Bytes waiting in the socket at the last reading.
     waiting: u32,
-    /// True if the last reading contained this socket.
+    /// Whether the last reading of this socket succeeded.
     known: bool,
 }
 
 impl Drops {
-    /// Counts drops at this many sockets, since they were opened.
+    /// Counts drops at this many sockets since they were opened.
     pub fn new(sockets: usize) -> Drops {
         Drops { counts: vec![Count::default(); sockets] }
     }
 
-    /// Lets the counts of `sockets` begin at `counters`, by inode: what the kernel counted before
-    /// belongs to another process. An unknown counter is read now.
+    /// Starts the counts of `sockets` at `counters`, given by inode, because earlier drops belong
+    /// to another process. A counter that is not known is read now.
     pub fn begin_at(&mut self, sockets: &[Socket], counters: &[(u64, Option<u32>)]) {
-        // A reading that fails leaves what is unknown at 0, and is reported by the next one.
+        // After a failed reading, unknown counts start at 0. The next reading reports the error.
         let _ = self.read(sockets);
         for (count, socket) in self.counts.iter_mut().zip(sockets) {
             let given = counters.iter().find(|(inode, _)| *inode == socket.inode).and_then(|(_, counter)| *counter);
@@ -61,13 +59,13 @@ impl Drops {
         }
     }
 
-    /// The kernel's counters, as of the last [`Drops::read`].
+    /// The kernel's counters at the last [`Drops::read`]; `None` = unknown.
     pub fn counters(&self) -> Vec<Option<u32>> {
         self.counts.iter().map(|count| count.known.then_some(count.last)).collect()
     }
 
-    /// Reads the kernel's counters of `sockets`, the same ones each time. They wrap after 2^32
-    /// drops, so that this must be done at least once every few minutes.
+    /// Reads the kernel's counters of `sockets`, always the same ones. They wrap after 2^32 drops,
+    /// so call this at least every few minutes.
     ///
     /// # Errors
     /// The first error of the kernel.
@@ -75,15 +73,14 @@ impl Drops {
         self.add(sockets.iter().map(|socket| getsockopt(socket, MemoryInfo)))
     }
 
-    /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` if that reading
+    /// Datagrams dropped at each socket up to the last [`Drops::read`]; `None` if that reading
     /// failed for the socket.
     pub fn totals(&self) -> impl Iterator<Item = Option<u64>> {
         self.counts.iter().map(|count| count.known.then_some(count.total))
     }
 
-    /// Bytes that waited in each socket at the last [`Drops::read`], with what the kernel needs
-    /// beside them. While datagrams wait, the kernel may still book others that were received
-    /// since, up to a quarter of the buffer.
+    /// Bytes waiting in each socket at the last [`Drops::read`], with the kernel's overhead. While
+    /// datagrams wait, this may include received ones, up to a quarter of the buffer.
     pub fn waiting(&self) -> impl Iterator<Item = u32> {
         self.counts.iter().map(|count| count.waiting)
     }
@@ -106,10 +103,11 @@ impl Drops {
     }
 }
 
-/// The counters that grow together with a socket's drops, where no filter refused the datagram.
+/// The kernel's counters of drops at sockets that no filter caused.
 const REASONS: [&str; 3] = ["RcvbufErrors", "MemErrors", "InCsumErrors"];
 
-/// Their sum, of both families.
+/// Number of datagrams that the host dropped at sockets for reasons other than a filter, over IPv4
+/// and IPv6.
 ///
 /// # Errors
 /// When the counters of IPv4 cannot be read.
@@ -124,8 +122,8 @@ pub fn dropped_by_others() -> io::Result<u64> {
     counts.map(|(_, value)| value.trim().parse::<u64>().map_err(io::Error::other)).sum()
 }
 
-/// The kernel's counters of UDP and their names, in the text of `/proc/net/snmp`; `None` where it
-/// has none.
+/// Names and values of the kernel's UDP counters in the text of `/proc/net/snmp`; `None` if it has
+/// none.
 fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
     let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = rows.next().zip(rows.next())?;
@@ -161,7 +159,8 @@ mod tests {
         assert_eq!(dropped(), Some(100), "nothing reaches sockets that have left");
     }
 
-    // Is each drop counted, in either family? Does nothing wait in a socket once all was received?
+    // Is each drop counted, in either family? Does nothing wait in a socket once everything was
+    // received?
     #[test]
     fn drops_of_a_full_buffer_are_counted_exactly() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
@@ -191,8 +190,8 @@ mod tests {
         Ok([0, 0, 0, 0, 0, 0, 0, 0, drops])
     }
 
-    // A reading that fails makes the figure of its socket unknown, and what came meanwhile is not
-    // lost.
+    // Does a failed reading make only its socket's figure unknown, without losing what came
+    // meanwhile?
     #[test]
     fn what_the_kernel_does_not_tell_is_unknown_and_not_zero() {
         let mut drops = Drops::new(2);
@@ -207,9 +206,9 @@ mod tests {
         assert_eq!(read(memory(8)), (vec![Some(8), Some(7)], None));
     }
 
-    // Does a successor count what came after its predecessor's last reading, and nothing twice? One
-    // whose predecessor knew nothing begins at what it reads. Method: the same sockets in another
-    // order, as both hold them.
+    // Does a successor count what came after its predecessor's last reading, and nothing twice? If
+    // the predecessor knew nothing, does it start at its own reading? Method: the same sockets in
+    // another order.
     #[test]
     fn counts_begin_where_another_process_ended() {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");

@@ -1,8 +1,8 @@
-//! Datagrams that are rejected by their addresses alone, before a handler sees them.
+//! Rejects datagrams by their addresses alone, before a handler sees them.
 //!
-//! A source address can be forged. Where that is not a single other host, an answer would come back
+//! A source address can be forged. If it does not name a single other host, a reply would come back
 //! as a request, or go to hosts that never asked. A datagram to a broadcast or multicast address
-//! would be one request in each socket of a wildcard bind.
+//! would be a request in each socket of a wildcard bind.
 
 use super::network::Network;
 use super::receive::Datagram;
@@ -14,19 +14,19 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// The address rules of one server.
+/// The address rules of one server, and the host's addresses that they need.
 #[derive(Debug)]
 pub struct AddressFilter {
     listen: Box<[SocketAddr]>,
-    /// Ascending: most clients send from ports above all of them.
+    /// Ascending: the port of most clients is above all of them.
     reject_source_ports: Box<[u16]>,
     trusted: Box<[Network]>,
     host: ArcSwap<HostAddresses>,
 }
 
 impl AddressFilter {
-    /// The rules of a server that is bound to all of `listen`, on a host with the addresses `host`.
-    /// Datagrams from any of `reject_source_ports` are rejected. No address of `trusted` is forged.
+    /// Rules for a server bound to all of `listen`, on a host with the addresses `host`. Datagrams
+    /// from any of `reject_source_ports` are rejected. Addresses in `trusted` count as genuine.
     pub fn new(
         listen: &[SocketAddr],
         reject_source_ports: &[u16],
@@ -38,11 +38,11 @@ impl AddressFilter {
         AddressFilter { listen, reject_source_ports, trusted: trusted.into(), host: ArcSwap::from_pointee(host) }
     }
 
-    /// Reads the host's addresses again: interfaces come and go. Returns whether they have changed.
+    /// Reads the host's addresses again, as interfaces come and go. Returns whether they changed.
     /// Takes about 50 us, so workers must not call it.
     ///
     /// # Errors
-    /// The kernel's error; the addresses known so far stay in force.
+    /// The kernel's error. The addresses known so far stay in use.
     pub fn refresh(&self) -> io::Result<bool> {
         let host = HostAddresses::read()?;
         let changed = host != **self.host.load();
@@ -59,17 +59,17 @@ impl AddressFilter {
     }
 }
 
-/// The rules of an [`AddressFilter`] at one moment.
+/// The rules of an [`AddressFilter`] at one moment, for one batch.
 pub struct AddressRules<'f> {
     filter: &'f AddressFilter,
     host: Guard<Arc<HostAddresses>>,
 }
 
 impl AddressRules<'_> {
-    /// The sender of `datagram`, to which an answer may go.
+    /// Checks the addresses of `datagram`. Returns its sender, to whom a reply may go.
     ///
     /// # Errors
-    /// The first rule that its addresses break.
+    /// The first rule that the addresses break.
     #[inline]
     pub fn check<'d>(&self, datagram: &'d Datagram) -> Result<&'d SocketAddr, Malformed> {
         let AddressRules { filter, host } = self;
@@ -96,9 +96,9 @@ impl AddressRules<'_> {
         self.filter.trusted.iter().any(|network| network.contains(peer.ip()))
     }
 
-    /// True if a socket of this server receives datagrams sent to `peer`. The `destination` is an
-    /// address of this host even where the list of them could not be read.
-    // Apart from the way of a request, whose source hardly ever has the port of the server.
+    /// Whether a socket of this server receives datagrams sent to `peer`. `destination` counts as
+    /// an address of this host even if the host's list could not be read.
+    // Not inlined: sources of requests hardly ever have the server's port.
     #[cold]
     fn is_own(&self, peer: &SocketAddr, destination: Option<IpAddr>) -> bool {
         let source = peer.ip().to_canonical();
@@ -112,18 +112,18 @@ impl AddressRules<'_> {
     }
 }
 
-/// The addresses of this host's interfaces, as of one reading.
+/// The addresses of this host's interfaces at one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostAddresses {
     /// The addresses of all interfaces, sorted.
     own: Vec<IpAddr>,
-    /// The broadcast address of each network by its mask, sorted. One that was configured otherwise
-    /// is not included: glibc reports it in the same place as the peer of a point-to-point address.
+    /// The broadcast address of each network, by its mask, sorted. Without those configured
+    /// differently: glibc reports them in the same place as the peer of a point-to-point address.
     broadcast: Vec<Ipv4Addr>,
 }
 
 impl HostAddresses {
-    /// Reads the addresses from the kernel, over netlink.
+    /// Reads the addresses from the kernel, by netlink.
     ///
     /// # Errors
     /// The kernel's error; a sandbox may forbid netlink.
@@ -140,7 +140,7 @@ impl HostAddresses {
         Ok(HostAddresses::new(v4, v6))
     }
 
-    /// Addresses from given IPv4 addresses with their netmasks, and IPv6 addresses.
+    /// Makes the list from IPv4 addresses with their netmasks, and IPv6 addresses.
     pub fn new(
         v4: impl IntoIterator<Item = (Ipv4Addr, Ipv4Addr)>,
         v6: impl IntoIterator<Item = Ipv6Addr>,
@@ -148,7 +148,7 @@ impl HostAddresses {
         let mut host = HostAddresses { own: v6.into_iter().map(IpAddr::from).collect(), broadcast: Vec::new() };
         for (address, mask) in v4 {
             host.own.push(address.into());
-            // As in the kernel: a network of one or two addresses has no broadcast address.
+            // As in the kernel, a network of one or two addresses has no broadcast address.
             if mask.to_bits().count_zeros() > 1 {
                 host.broadcast.push(address | !mask);
             }
@@ -158,13 +158,13 @@ impl HostAddresses {
         host
     }
 
-    /// True if an interface has this address.
+    /// Whether an interface has this address.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// True for an address of several hosts: multicast, or broadcast, also in a network of this
-    /// host. On a socket of both families IPv4 comes as mapped addresses.
+    /// Whether the address stands for several hosts: multicast or broadcast, also of a network of
+    /// this host. A socket for both families shows IPv4 as mapped addresses.
     #[inline]
     pub fn is_group(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
@@ -173,14 +173,14 @@ impl HostAddresses {
         }
     }
 
-    /// True for a source that is not a single host.
+    /// Whether a source address cannot be a single host.
     #[inline]
     fn is_no_sender(&self, source: IpAddr) -> bool {
         source.to_canonical().is_unspecified() || self.is_group(source)
     }
 
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        // Most clients need no search: a broadcast address ends with two ones at least.
+        // Most clients need no search: a broadcast address ends with at least two ones.
         address.to_bits() & 3 == 3 && (address.is_broadcast() || self.broadcast.binary_search(&address).is_ok())
     }
 }
@@ -240,7 +240,7 @@ mod tests {
         assert!(no_ports.rules().check(&datagram("1.2.3.4:7", None)).is_ok());
     }
 
-    // Which addresses are a server's own if it is bound to one address, or to all?
+    // Which addresses are the server's own, if it is bound to one address or to all?
     #[test]
     fn own_addresses_are_those_that_this_server_receives_at() {
         let own = Err(Malformed::OwnAddress);
@@ -256,12 +256,11 @@ mod tests {
             assert_checked("::", peer, Some("fd00::1"), own);
         }
         assert_checked("0.0.0.0", "10.9.0.7:9000", Some("10.9.0.1"), Ok(()));
-        // An address that no interface has, of a network that is routed here as a whole.
+        // An address that no interface has, in a network that is routed to this host as a whole.
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
-    // Is an address of a server its own wherever the datagram came to, with the port that belongs
-    // to it?
+    // Is each of several addresses the server's own, with its port, wherever the datagram came to?
     #[test]
     fn each_of_several_addresses_is_the_servers_own() {
         let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));
@@ -296,8 +295,7 @@ mod tests {
         assert_eq!(filter.rules().check(&unlisted), Err(Malformed::Destination));
     }
 
-    // Does the kernel report the addresses that every host has, with the broadcast addresses of
-    // their masks?
+    // Does the kernel report the addresses that every host has, with their broadcast addresses?
     #[test]
     fn the_loopback_interface_is_read() {
         let host = HostAddresses::read().expect("netlink");
@@ -306,7 +304,7 @@ mod tests {
         assert!(!host.is_group(Ipv4Addr::LOCALHOST.into()) && !host.is_own(Ipv4Addr::UNSPECIFIED.into()), "{host:?}");
     }
 
-    // Does a network too small for a broadcast address have none?
+    // Does a network that is too small have no broadcast address?
     #[test]
     fn networks_of_two_have_no_broadcast_address() {
         let address = Ipv4Addr::new(10, 9, 0, 1);

@@ -1,26 +1,26 @@
-//! The gate's rules as a classic BPF program, which the kernel runs for each datagram before it
-//! enters a socket. The program runs where the sender's datagram is handled, so what it turns away
-//! costs the workers nothing.
+//! Compiles the gate's rules into a classic BPF program, which the kernel runs for each datagram
+//! before it enters a socket. It runs where the sender's datagram is processed, so dropping costs
+//! the workers nothing.
 
 use super::network::Network;
 use socket2::SockFilter;
 use std::net::IpAddr;
 
-/// How many bits of an address stand for one network, which counts as one source.
+/// Prefix lengths in bits: addresses with an equal prefix count as one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourcePrefix {
-    /// Of IPv4, 1 to 32.
+    /// Bits of IPv4, 1 to 32.
     pub v4: u8,
-    /// Of IPv6, 1 to 64.
+    /// Bits of IPv6, 1 to 64.
     pub v6: u8,
 }
 
 impl SourcePrefix {
-    /// What one network has: a /24 of IPv4, a /56 of IPv6 (RFC 6177).
+    /// The usual size of one network: a /24 of IPv4, a /56 of IPv6 (RFC 6177).
     pub const NETWORK: SourcePrefix = SourcePrefix { v4: 24, v6: 56 };
 
-    /// The part of `source` that stands for its network.
+    /// The prefix of `source`, as a number that is unique over both families.
     pub fn of(self, source: IpAddr) -> u64 {
         match source.to_canonical() {
             IpAddr::V4(address) => IPV4 | u64::from(u32::from(address) & self.mask_v4()),
@@ -28,7 +28,7 @@ impl SourcePrefix {
         }
     }
 
-    /// Whether some address is of both `prefix` and `network`.
+    /// Whether any address has both this `prefix` and this `network`.
     fn overlaps(self, prefix: u64, network: &Network) -> bool {
         let mask = match network.first {
             IpAddr::V4(_) => u64::from(u32::MAX.checked_shl(32 - network.bits).unwrap_or(0)),
@@ -46,10 +46,10 @@ impl SourcePrefix {
     }
 }
 
-/// Above a prefix of IPv4. As IPv6 it would be a multicast address, which no datagram comes from.
+/// Marks a prefix as IPv4. As IPv6 it would be a multicast address, which never sends.
 const IPV4: u64 = 0xFF << 56;
 
-// Of `linux/bpf_common.h` and `linux/filter.h`. `X` is the second register.
+// Opcodes of `linux/bpf_common.h` and `linux/filter.h`. `X` is the second register.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_BYTE: u16 = 0x30;
 const COPY_TO_X: u16 = 0x07;
@@ -68,17 +68,17 @@ const NET: u32 = -0x10_0000_i32 as u32;
 const RANDOM: u32 = (-0x1000_i32 + 56) as u32;
 
 const ALL: u32 = u32::MAX;
-/// The most prefixes that the tree compares one by one: a conditional jump skips at most 255
-/// instructions.
+/// The most prefixes that a leaf of the tree compares one by one: a conditional jump skips at most
+/// 255 instructions.
 const LEAF: usize = 40;
-/// A bit of a hash depends on lower ones, so that these have a part in it too.
+/// Shift by which upper bits of a hash are mixed into lower ones.
 const FOLD: u32 = 15;
 
-/// A program that lets a share of the datagrams of each prefix in, and the share `rest` of all
-/// others. What comes from a network of `whole` comes in, unless one of its prefixes has a share.
+/// Makes a program that admits a share of the datagrams of each prefix, and the share `rest` of all
+/// others. A network of `whole` is admitted entirely, unless one of its prefixes has a share.
 ///
-/// It looks a key of the source up in a binary tree. The key of IPv4 is its prefix. That of IPv6 is
-/// a hash: a random `seed` keeps senders from choosing a prefix with the key of another one.
+/// It looks up a key of the source in a binary tree. For IPv4 the key is the prefix. For IPv6 it is
+/// a hash with a random `seed`, so that senders cannot choose a prefix with another one's key.
 pub fn program(
     bits: SourcePrefix,
     seed: u64,
@@ -109,7 +109,7 @@ pub fn program(
     program
 }
 
-/// Lets a datagram in that comes from `network`, which is of the datagram's family.
+/// Instructions that admit a datagram from `network`, which is of the datagram's family.
 fn lets_in(network: &Network) -> Vec<SockFilter> {
     let (offset, words) = match network.first {
         IpAddr::V4(first) => (12, vec![first.to_bits()]),
@@ -126,7 +126,7 @@ fn lets_in(network: &Network) -> Vec<SockFilter> {
     code
 }
 
-/// The key of a prefix, as the program computes it.
+/// The key of a prefix, computed as the program does.
 fn key(prefix: u64, seed: u64) -> u32 {
     let [first, second] = seeds(seed);
     let mix = |value: u32, seed| {
@@ -139,17 +139,17 @@ fn key(prefix: u64, seed: u64) -> u32 {
     }
 }
 
-/// Odd, so that no bit of a value is lost.
+/// Two odd factors from a seed: odd, so that multiplying loses no bit.
 fn seeds(seed: u64) -> [u32; 2] {
     [seed as u32 | 1, (seed >> 32) as u32 | 1]
 }
 
-/// Mixes a value as [`key`] does.
+/// Instructions that mix a value as [`key`] does.
 fn mix_code(seed: u32) -> [SockFilter; 4] {
     [plain(MULTIPLY, seed), plain(COPY_TO_X, 0), plain(SHIFT_RIGHT, FOLD), plain(XOR_X, 0)]
 }
 
-/// Looks a key up among `keys`, which ascend, and gives its verdict.
+/// Instructions that look up a key among `keys`, which ascend, and admit or drop.
 fn search(keys: &[(u32, f64)], rest: f64) -> Vec<SockFilter> {
     if keys.len() > LEAF {
         let (low, high) = keys.split_at(keys.len() / 2);
@@ -177,7 +177,7 @@ fn search(keys: &[(u32, f64)], rest: f64) -> Vec<SockFilter> {
     leaf
 }
 
-/// Of every packet, zero bytes are kept.
+/// A program that drops every packet, by keeping zero bytes of it.
 pub(super) fn reject_all() -> [SockFilter; 1] {
     [plain(RETURN, 0)]
 }

@@ -1,32 +1,32 @@
-//! The backend of sockets, and the sizes of batches and buffers.
+//! `--io`, how datagrams are received, and the sizes of batches and buffers.
 
 use crate::fate::labels;
 
 labels! {
-    /// A backend: how datagrams come from the kernel. All send alike.
+    /// How datagrams are received from the kernel. Sending is the same for all.
     Io {
-        /// Many datagrams in one call, straight into packets.
+        /// Many datagrams in one system call, straight into packets.
         Batches = "batches",
-        /// Receives the burst of one peer as one GRO batch, cut apart here.
+        /// A burst of one peer as one GRO batch, which this process cuts into datagrams.
         Gro = "gro",
     }
 }
 
-/// The number of datagrams in one system call. Batches of 8 to 128 differ by 1.5 %; a short one
-/// keeps the memory at hand small.
+/// The most datagrams of one system call. Batches of 8 to 128 differ by 1.5 % in cost, and a short
+/// one keeps the memory in use small.
 pub const BATCH: usize = 32;
 
-/// The largest batch of replies. More in one call saves nothing by itself. But the more replies
-/// wait, the more of them go to one peer, and those leave as one GSO batch. With 64 peers, 32
-/// replies are 25 GSO batches, and 128 are 55.
+/// The most replies of one batch. A longer batch saves nothing by itself. But the more replies
+/// wait, the more of them go to one peer, and these leave as one GSO batch. With 64 peers, 32
+/// replies make 25 GSO batches, and 128 make 55.
 pub const SEND_BATCH_MAX: usize = 128;
 
-/// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full
-/// rate.
+/// The requested receive buffer per socket. The kernel's default holds 256 small datagrams, 0.75 ms
+/// at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 
-/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds
-/// each. The kernel's default holds 277 small ones, and then no reply leaves at all. It helps only
-/// together with `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound
-/// the replies waiting for each neighbour.
+/// The requested send buffer per socket. Replies to neighbours that do not exist wait in it for
+/// three seconds each. The kernel's default holds 277 small replies; when they fill it, no reply
+/// leaves. It helps only together with `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6
+/// counterpart, which bound the replies that wait for each neighbour.
 pub const SEND_BUFFER_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! A worker's access to sockets and clock: the kernel's, or memory in tests.
+//! A worker's access to sockets and clock: the kernel's, or a simulated one in tests.
 
 use super::io::Io;
 use super::receive::{Datagram, Receiver};
@@ -8,18 +8,18 @@ use crate::fate::Unsent;
 use crate::time::{Nanos, clock};
 use std::io;
 
-/// One worker's access to sockets, and to the clock by which it works.
+/// One worker's access to sockets and to its clock.
 pub trait Link {
     /// The type of a worker's socket.
     type Socket;
 
-    /// The time of the worker's core.
+    /// The time on the worker's clock.
     #[inline]
     fn now() -> Nanos {
         clock::now()
     }
 
-    /// For how long the calling thread, which is the worker's, has had a CPU until `now`.
+    /// CPU time of the calling thread, which is the worker's, until `now`.
     fn had_cpu(_now: Nanos) -> Nanos {
         clock::of_thread()
     }
@@ -40,34 +40,33 @@ pub trait Link {
     fn discard(&mut self);
 
     /// Sends `messages` and returns for each whether the kernel took it. A message that fails does
-    /// not hold up the others. Messages to one peer leave in their order, as a GSO batch where they
-    /// are alike; others may overtake them.
+    /// not stop the others. Messages to one peer keep their order, and leave as a GSO batch if they
+    /// are alike. Messages to other peers may overtake them.
     ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer. After a wait
-    /// that timed out, it does not wait until the buffer has drained. Where the device cannot cut a
-    /// GSO batch, messages leave one by one until a minute after `now`, a recent reading of the
-    /// clock.
+    /// Waits at most a millisecond, and only for room in the socket's send buffer. After a wait
+    /// that timed out, it waits no more until the buffer has drained. If the device cannot segment
+    /// a GSO batch, messages leave one by one until a minute after `now`, a recent clock reading.
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes;
 
-    /// Probes whether anything can be sent at all, without sending it: after a batch of which
-    /// nothing was taken, possibly because of its peers.
+    /// Tests whether anything can be sent at all, without sending. Used after a batch of which
+    /// nothing was taken, where the peers may be the cause.
     ///
     /// # Errors
     /// The reason why nothing can be sent.
     fn probe(&mut self, socket: &Self::Socket) -> Result<(), Unsent>;
 }
 
-/// Access to the kernel's sockets.
+/// Access to the kernel's sockets and clock.
 pub struct KernelLink {
-    /// For each address: the memory of a receiver fits the sockets of one address alone, and a
-    /// sender is for one socket.
+    /// One for each address: a receiver's memory fits sockets of one address only, and a sender is
+    /// for one socket.
     addresses: Box<[(Receiver, Sender)]>,
-    /// The number of the address that was received at last.
+    /// Number of the address last received from.
     last: usize,
 }
 
 impl KernelLink {
-    /// Access to the sockets of this many addresses that were opened for `io`.
+    /// Access to the sockets of this many addresses, opened for `io`.
     pub fn new(io: Io, addresses: usize) -> KernelLink {
         KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(io), Sender::new())).collect(), last: 0 }
     }

@@ -1,15 +1,15 @@
-//! Sockets and batches: everything that speaks to the kernel about datagrams.
+//! Sockets and batches: all system calls about datagrams.
 //!
-//! Replies leave through a socket that their worker receives from, the one on the address that the
-//! request came to. While that socket is in a readiness queue, the kernel calls the queue for each
-//! reply that has left, which is 5 % of a send. A second socket for replies would be in no queue.
-//! But on the same address it is a member of the reuseport group and receives its share of flows,
-//! unless a program selects others. That program sees members by index. An index changes its owner
-//! whenever a member leaves, and an index out of range falls back to all of them. So while sockets
-//! close, datagrams would reach a socket that no worker receives from. No counter that we read
-//! would show that loss. Instead a busy worker takes its sockets out of the queue that it would
-//! sleep on (`runtime`, README.md 2). While other workers watch the sockets of busy workers, their
-//! queue remains attached: those 5 % are the cost of a watcher.
+//! A worker replies through a socket that it receives from, on the address that the request came
+//! to. While that socket is in a readiness queue, the kernel notifies the queue of each reply sent,
+//! which is 5 % of a send. A second socket for replies would be in no queue. But on the same
+//! address it is a member of the reuseport group. It gets a share of the flows, unless a program
+//! selects other members. That program sees members by index. An index changes its owner when a
+//! member leaves, and an index out of range selects among all. So while sockets close, datagrams
+//! would reach a socket that no worker receives from. No counter that we read would show that loss.
+//! Instead, a busy worker removes its sockets from the queue that it would sleep on (`runtime`,
+//! README.md 2). While other workers watch the sockets of busy workers, their queue stays attached.
+//! The 5 % are then the cost of a watcher.
 
 mod credit;
 mod drops;

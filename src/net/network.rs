@@ -1,26 +1,26 @@
-//! Networks, written as in RFC 4632.
+//! Networks in CIDR notation (RFC 4632).
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The addresses of one family that share their first bits.
+/// A network: the addresses of one family that share their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Network {
-    /// The least of them.
+    /// The lowest address of the network.
     pub first: IpAddr,
-    /// How many bits they share, at most [`Network::width`].
+    /// Prefix length: how many first bits the addresses share, at most [`Network::width`].
     pub bits: u32,
 }
 
 impl Network {
-    /// Bits of an address of its family.
+    /// Length of an address of this family, in bits.
     pub fn width(&self) -> u32 {
         if self.first.is_ipv4() { 32 } else { 128 }
     }
 
-    /// Whether `address` is one of them, an IPv4 address also as a mapped one.
+    /// Whether `address` is in the network; IPv4-mapped addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differing = match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => u128::from(first.to_bits() ^ address.to_bits()),
@@ -34,7 +34,7 @@ impl Network {
 impl FromStr for Network {
     type Err = String;
 
-    /// An address, or a prefix like `127.1.0.0/16` whose host part is 0.
+    /// Reads an address, or a prefix like `127.1.0.0/16` whose host part is 0.
     fn from_str(text: &str) -> Result<Network, String> {
         let parsed = || {
             let (first, bits) = text.split_once('/').map_or((text, None), |(first, bits)| (first, Some(bits)));
@@ -63,7 +63,7 @@ impl Display for Network {
 mod tests {
     use super::*;
 
-    // Is an address in a network if its first bits are those, and has each network one text?
+    // Is an address in a network exactly if its first bits match? Has each network one text form?
     #[test]
     fn a_network_has_the_addresses_of_its_prefix() {
         for (text, inside, outside) in [

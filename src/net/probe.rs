@@ -1,6 +1,6 @@
-//! Does this system permit what a server must call? A sandbox may forbid `recvmmsg` or `sendmmsg`,
-//! and an old kernel may lack them. A server that did not ask would receive or send nothing while
-//! it reports to be ready.
+//! Checks before the start that the system permits the calls a server needs. A sandbox may forbid
+//! `recvmmsg` or `sendmmsg`, and an old kernel may lack them. Without the check, a server would
+//! report that it is ready but receive or send nothing.
 
 use super::io::Io;
 use super::receive::Receiver;
@@ -9,11 +9,11 @@ use super::socket::Socket;
 use std::io;
 use std::net::SocketAddr;
 
-/// Makes each call that `io` needs once for each of `addresses`, on a socket of its own that no
-/// datagram can reach. It receives nothing and sends nothing.
+/// Makes each call that `io` needs once for each of `addresses`, on an unbound socket that no
+/// datagram can reach. Receives and sends nothing.
 ///
 /// # Errors
-/// The call that is not permitted, why, and what is allowed.
+/// The call that is not permitted, why, and what to do.
 pub fn probe(addresses: &[SocketAddr], io: Io) -> Result<(), String> {
     let (receive, other) = match io {
         Io::Batches => ("recvmmsg", ", or --io gro"),

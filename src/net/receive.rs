@@ -1,4 +1,4 @@
-//! Receiving a batch of datagrams, with the kernel's information about each.
+//! Receives a batch of datagrams, with the kernel's information about each.
 
 use super::io::{BATCH, Io};
 use super::socket::Socket;
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// The largest datagram or GRO batch.
+/// Bytes of the longest datagram or GRO batch.
 const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
-/// The counted reason of an error from [`Receiver::receive`].
+/// The counter for an error of [`Receiver::receive`].
 pub fn receive_error(error: &io::Error) -> ReceiveError {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EPERM | Errno::EACCES) => ReceiveError::Denied,
@@ -32,29 +32,30 @@ pub fn receive_error(error: &io::Error) -> ReceiveError {
     }
 }
 
-/// The kernel's information about a received datagram.
+/// What the kernel tells about a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub length: usize,
-    /// True if the datagram was longer than the buffer; the rest is lost.
+    /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
-    /// The sender; `None` if the kernel reported none.
+    /// The sender; `None` if the kernel told none.
     pub peer: Option<SocketAddr>,
     /// The destination address; known on wildcard binds only.
     pub local: Option<IpAddr>,
-    /// True if the kernel treats that address as several hosts, broadcast or multicast; known on
-    /// wildcard binds of IPv4 only.
+    /// Whether the destination is a broadcast or multicast address; known on wildcard binds of IPv4
+    /// only.
     pub to_group: bool,
-    /// Time in the socket: real time at the batch minus the kernel's receive stamp; zero without a
-    /// stamp.
+    /// Time in the socket: the real time of the batch minus the kernel's receive stamp. Zero
+    /// without a stamp.
     pub kernel_wait: Nanos,
-    /// True if the stamp lies in the future: the clock was set back meanwhile.
+    /// Whether the stamp lies in the future, because the clock was set back.
     pub ahead: bool,
 }
 
-/// The memory for receiving batches, one per thread and address. The kernel leaves in it how long
-/// the last sender's address and control data were. What is longer the next time would be cut off.
+/// Memory for receiving batches, one per thread and address. Not shared between addresses: the
+/// kernel leaves in it the lengths of the last address and control data, and would cut off longer
+/// ones.
 pub struct Receiver {
     way: Way,
     /// The datagrams of the last [`Receiver::receive`].
@@ -67,7 +68,7 @@ enum Way {
 }
 
 impl Receiver {
-    /// A receiver for batches of at most [`BATCH`], from sockets that were opened for `io`.
+    /// A receiver for batches of at most [`BATCH`], from sockets opened for `io`.
     pub fn new(io: Io) -> Receiver {
         let way = match io {
             Io::Batches => Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo)))),
@@ -76,12 +77,11 @@ impl Receiver {
         Receiver { way, datagrams: ArrayVec::new() }
     }
 
-    /// Receives at most as many datagrams as there are `buffers`, and at most [`BATCH`]: the first
-    /// into the first buffer, and so on. Returns the number received, 0 when nothing waits.
+    /// Receives up to [`BATCH`] datagrams, one into each of `buffers`, in order. Returns how many;
+    /// 0 if none waits.
     ///
-    /// # Errors
-    /// The kernel's error. An error that an earlier send left on the socket is reported here too;
-    /// it concerns no datagram, and the next call goes on.
+    /// The kernel's error. It may be an error of an earlier send, left on the socket. That one
+    /// concerns no datagram, and the next call works.
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
         match &mut self.way {
@@ -91,8 +91,8 @@ impl Receiver {
         Ok(self.datagrams.len())
     }
 
-    /// The number of datagrams received as part of a GRO batch that did not fit the last call's
-    /// buffers. The next call returns only these.
+    /// Number of datagrams of a GRO batch that did not fit the last call's buffers. The next call
+    /// returns only these.
     pub fn left(&self) -> usize {
         match &self.way {
             Way::Gro(way) => way.left(),
@@ -100,7 +100,7 @@ impl Receiver {
         }
     }
 
-    /// Drops the datagrams counted by [`Receiver::left`].
+    /// Drops the datagrams that [`Receiver::left`] counts.
     pub fn discard(&mut self) {
         if let Way::Gro(way) = &mut self.way {
             way.rest.start = way.rest.end;
@@ -115,8 +115,8 @@ fn receive_batch<'b>(
     buffers: impl Iterator<Item = &'b mut [u8]>,
     datagrams: &mut ArrayVec<Datagram, BATCH>,
 ) -> io::Result<()> {
-    // An array and not a vector: memory borrowed by the wrapper for that long must not have a
-    // destructor.
+    // An array instead of a vector: the wrapper borrows the memory for so long that it must not
+    // have a destructor.
     let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| [IoSliceMut::new(&mut [])]);
     let filled = slices.iter_mut().zip(buffers).map(|(slice, buffer)| {
         *slice = [IoSliceMut::new(buffer)];
@@ -132,21 +132,21 @@ fn receive_batch<'b>(
     Ok(())
 }
 
-/// Receives GRO batches, from which datagrams are copied into packets. The kernel returns the
-/// datagrams of such a batch, which are of one sender, as one (`UDP_GRO`).
+/// Receives GRO batches and copies their datagrams into packets. With `UDP_GRO`, the kernel returns
+/// datagrams of one sender joined into one.
 ///
-/// A GRO batch is received whole into a buffer for the longest one. Each GRO batch takes one call.
-/// The wrapper around `recvmmsg` keeps of each header only the space for control data that the last
-/// message needed. A GRO batch needs more of it than a single datagram.
+/// Each call receives one GRO batch into a buffer for the longest one. `recvmmsg` is unsuitable:
+/// its wrapper keeps of each header only the control space that the last message needed. A GRO
+/// batch needs more than a single datagram.
 struct GroBatch {
     buffer: Box<[u8]>,
-    /// Space for control data.
+    /// Buffer for control data.
     control: Vec<u8>,
-    /// Where in the buffer the rest of the GRO batch is. An empty datagram has a byte here.
+    /// The part of `buffer` not yet returned. An empty datagram takes one byte here.
     rest: Range<usize>,
-    /// The length of each datagram of the batch; only the last may be shorter.
+    /// Length of each datagram of the batch; only the last may be shorter.
     segment: usize,
-    /// Metadata common to all datagrams of the batch.
+    /// What all datagrams of the batch have in common.
     datagram: Datagram,
 }
 
@@ -156,8 +156,7 @@ impl GroBatch {
         GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
     }
 
-    /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it
-    /// is for.
+    /// Number of datagrams left of a GRO batch. The next call returns them, whatever its socket.
     fn left(&self) -> usize {
         self.rest.len().div_ceil(self.segment)
     }
@@ -168,7 +167,7 @@ impl GroBatch {
         buffers: impl Iterator<Item = &'b mut [u8]>,
         datagrams: &mut ArrayVec<Datagram, BATCH>,
     ) -> io::Result<()> {
-        // The rest of a GRO batch is returned alone: a further batch might again leave a rest.
+        // The rest of a GRO batch is returned alone, because another batch might leave a rest too.
         let resumes = self.left() > 0;
         for packet in buffers.take(BATCH) {
             if self.left() == 0 {
@@ -178,8 +177,7 @@ impl GroBatch {
                 match self.receive_gro_batch(socket) {
                     Ok(()) => {}
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
-                    // Datagrams already received are returned; the error was consumed with its
-                    // report.
+                    // What was received is returned. The error was consumed by its report.
                     Err(_) if !datagrams.is_empty() => break,
                     Err(error) => return Err(error),
                 }
@@ -210,7 +208,7 @@ impl GroBatch {
     }
 }
 
-/// The kernel's information beside the bytes of a message.
+/// What the kernel tells about a message besides its bytes.
 struct Control {
     datagram: Datagram,
     /// The segment size of a GRO batch; `None` for a single datagram.
@@ -218,7 +216,7 @@ struct Control {
 }
 
 impl Control {
-    /// Reads the control data of `message`, which was received just now.
+    /// Reads the control data of `message`, received at `now`.
     fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
         let datagram = Datagram {
             length: message.bytes,
@@ -227,8 +225,7 @@ impl Control {
             ..Datagram::default()
         };
         let mut read = Control { datagram, segment: None };
-        // Truncated control data would mean that too little space was reserved; none of it is used
-        // then.
+        // Truncated control data would mean too little reserved space. Then none of it is used.
         let Ok(controls) = message.cmsgs() else { return read };
         for control in controls {
             match control {
@@ -240,8 +237,8 @@ impl Control {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
                     read.datagram.local = Some(destination.into());
-                    // The address to answer from: the destination itself, if it is one of this
-                    // host's own.
+                    // The address to answer from. It equals the destination if that is this host's
+                    // own.
                     let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
                     read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
                 }

@@ -1,5 +1,5 @@
-//! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at
-//! the end.
+//! UDP sockets: one `SO_REUSEPORT` group per address, opened at the start, with a gate that shuts
+//! at the end.
 
 use super::gate;
 use super::io::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
@@ -15,43 +15,43 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The sockets of one server: on each address one for each worker, so that the kernel spreads flows
-/// over the workers.
+/// The sockets of one server: one per worker on each address, so that the kernel spreads flows over
+/// the workers.
 #[derive(Debug)]
 pub struct Group {
-    /// Those of worker 0 first, one for each address in their order, then those of worker 1, and so
-    /// on.
+    /// The sockets of worker 0 first, one for each address in their order, then those of worker 1,
+    /// and so on.
     pub sockets: Vec<Socket>,
-    /// The addresses that sockets are bound to, at least one.
+    /// The bound addresses, at least one.
     pub addresses: Vec<SocketAddr>,
-    /// The receive buffer granted by the kernel to each socket.
+    /// Receive buffer that the kernel granted each socket, in bytes.
     pub recv_buffer_bytes: usize,
-    /// The send buffer granted by the kernel to each socket.
+    /// Send buffer that the kernel granted each socket, in bytes.
     pub send_buffer_bytes: usize,
     gate: Mutex<Gate>,
 }
 
-/// Who attaches filters to the sockets of a group. Each socket has room for one filter.
+/// Which process attaches filters to the group's sockets. A socket has room for one filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Own,
     /// Another process.
     Left,
-    /// None: no datagram enters any more.
+    /// No process: the gate is shut, and no datagram enters any more.
     Shut,
 }
 
 impl Group {
-    /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0
-    /// picks a free port for all sockets of that address. `[::]` is for IPv6 alone where another
-    /// address is an IPv4 one of the same port, and for both families elsewhere.
+    /// Opens sockets for `workers` workers on each of `addresses`, for receiving by `io`. Port 0
+    /// picks a free port for all sockets of that address. `[::]` serves both families, or IPv6
+    /// alone if there is an IPv4 address with the same port.
     ///
     /// # Errors
-    /// An address, as it was asked for, and the kernel's error. That is
-    /// [`io::ErrorKind::AddrInUse`] also when another group that would share a port has it.
+    /// The requested address with the kernel's error. The error is [`io::ErrorKind::AddrInUse`]
+    /// also if the port belongs to another group that would share it.
     ///
     /// # Panics
-    /// If there are no workers, or no addresses.
+    /// If there are no workers or no addresses.
     pub fn open(addresses: &[SocketAddr], workers: usize, io: Io) -> Result<Group, (SocketAddr, io::Error)> {
         assert!(workers > 0, "a group has a socket");
         let open = |address: &SocketAddr| {
@@ -63,12 +63,13 @@ impl Group {
         Group::of(by_worker(sockets), bound).map_err(|error| (first, error))
     }
 
-    /// The group of sockets that another process has bound, by address, as many for each, for the
-    /// backend `io`. Options are only added: a process that still receives from them notices
-    /// nothing, unless `io` is [`Io::Gro`] here and not there.
+    /// Takes over sockets that another process has bound, equally many for each address, for
+    /// receiving by `io`. It only adds options. A process that still receives from them notices
+    /// nothing, unless only `io` here is [`Io::Gro`].
     ///
     /// # Errors
-    /// When one is no bound UDP socket, is connected, or has a locked filter; the kernel's error.
+    /// When one is not a bound UDP socket, is connected, or has a locked filter; or the kernel's
+    /// error.
     pub fn adopt(found: Vec<(SocketAddr, Vec<UdpSocket>)>, io: Io) -> io::Result<Group> {
         let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
         for (address, of_address) in found {
@@ -96,8 +97,7 @@ impl Group {
     }
 
     fn of(sockets: Vec<socket2::Socket>, addresses: Vec<SocketAddr>) -> io::Result<Group> {
-        // The kernel books twice the requested size, to pay for its own bookkeeping, and reports
-        // the double.
+        // The kernel doubles the requested size for its own overhead, and reports the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
         let socket = |(number, socket)| Socket::new(socket, number % addresses.len());
@@ -105,9 +105,9 @@ impl Group {
         Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes, gate: Mutex::new(Gate::Own) })
     }
 
-    /// The addresses that this host has no longer: nothing comes to their sockets until it has them
-    /// again. The kernel says so to a socket that is to be bound there, by the routes and settings
-    /// that let ours be bound.
+    /// The addresses that this host no longer has. Their sockets receive nothing until it has them
+    /// again. Found by binding another socket there: the kernel refuses it by the same routes and
+    /// settings.
     pub fn gone(&self) -> impl Iterator<Item = SocketAddr> {
         self.addresses.iter().copied().filter(|address| {
             let mut any_port = *address;
@@ -116,7 +116,7 @@ impl Group {
         })
     }
 
-    /// Makes the receive buffers no larger than `bytes` each.
+    /// Limits each receive buffer to `bytes`.
     ///
     /// # Errors
     /// The kernel's error.
@@ -128,29 +128,28 @@ impl Group {
         Ok(())
     }
 
-    /// The number of sockets that send without GSO, as their device could not cut.
+    /// Number of sockets that send without GSO, because their device failed to segment.
     pub fn without_gso(&self) -> usize {
         self.sockets.iter().filter(|socket| socket.without_gso.load(Ordering::Relaxed)).count()
     }
 
-    /// Shuts the gate: no further datagram enters the sockets; those inside can still be received,
-    /// and replies can still be sent. Datagrams that arrive from now on count as dropped by the
-    /// kernel.
+    /// Shuts the gate: no further datagram enters the sockets. Those inside can still be received,
+    /// and replies can still be sent. Datagrams that arrive now count as dropped by the kernel.
     ///
     /// # Errors
-    /// The kernel's error; the sockets before the failing one have their gate shut.
+    /// The kernel's error. The sockets before the failing one have their gate shut.
     pub fn shut_gate(&self) -> io::Result<()> {
-        // Held until the end: no other filter takes the place of this one.
+        // Held to the end, so that no other filter replaces this one.
         let mut gate = self.gate();
         *gate = Gate::Shut;
         self.attach(&gate::reject_all())
     }
 
-    /// Attaches the filter `program`; `None` removes the filter. False, without a change, if the
-    /// gate is shut or another process's.
+    /// Attaches the filter `program`; `None` removes the filter. Returns false, and changes
+    /// nothing, if the gate is shut or left to another process.
     ///
     /// # Errors
-    /// The kernel's error; some sockets may have the new program by then.
+    /// The kernel's error. Some sockets may have the new program.
     pub fn filter(&self, program: Option<&[SockFilter]>) -> io::Result<bool> {
         let gate = self.gate();
         if *gate == Gate::Own {
@@ -162,7 +161,8 @@ impl Group {
         Ok(*gate == Gate::Own)
     }
 
-    /// Opens the gate. If `left`, filters are another process's task. A shut gate stays shut.
+    /// Opens the gate by removing the filter. If `left`, another process attaches filters from now
+    /// on. A shut gate stays shut.
     pub fn leave_gate(&self, left: bool) {
         let mut gate = self.gate();
         if *gate != Gate::Shut {
@@ -180,12 +180,12 @@ impl Group {
     }
 
     fn detach(&self) {
-        // The kernel's only error is that there is no filter.
+        // The only error is that there is no filter.
         self.sockets.iter().for_each(|socket| drop(socket.inner().detach_filter()));
     }
 
-    /// True if a datagram waits in any of the sockets: one system call. True also when the kernel
-    /// does not report it.
+    /// Whether a datagram waits in any socket, by one system call. Also true if the kernel does not
+    /// tell.
     pub fn has_waiting(&self) -> bool {
         let mut sockets: Vec<_> =
             self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -193,14 +193,14 @@ impl Group {
         poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
     }
 
-    /// Takes the sockets out of the kernel's sight: from now on datagrams to the addresses find no
-    /// socket, and the drop counts stay constant. To be called after the last reply has been sent.
+    /// Disconnects the sockets from the network: datagrams to the addresses find no socket, and the
+    /// drop counts stay constant. Call it after the last reply has been sent.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn leave(&self) -> io::Result<()> {
-        // A connected socket receives from its peer only, and no other host can send from an
-        // address that is this host's own.
+        // A connected socket receives only from its peer. No other host can send from one of this
+        // host's own addresses.
         self.sockets.iter().try_for_each(|socket| {
             let address = self.addresses[socket.address];
             let own = match address.ip() {
@@ -217,17 +217,17 @@ impl Group {
 #[derive(Debug)]
 pub struct Socket {
     inner: UdpSocket,
-    /// Its inode number, the same in each process that has the socket.
+    /// The socket's inode number, the same in each process that has the socket.
     pub inode: u64,
-    /// The place of its address in [`Group::addresses`].
+    /// Index of the socket's address in [`Group::addresses`].
     pub(super) address: usize,
-    /// Whether the device could not cut the last GSO batch. Ordering: relaxed, to be shown.
+    /// Whether the device failed to segment the last GSO batch. Ordering: relaxed, to be shown.
     pub(super) without_gso: AtomicBool,
 }
 
 impl Socket {
-    /// A socket to probe `io` with: opened like the sockets of a group, but without an address, so
-    /// that nothing reaches it.
+    /// An unbound socket to test `io` with: it has the options of a group's sockets, but nothing
+    /// reaches it.
     pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
         Socket::new(new_socket(address, false, io)?, 0)
     }
@@ -257,14 +257,14 @@ impl Deref for Socket {
     }
 }
 
-// Whether no process may change the filter of a socket.
+// Whether the socket's filter is locked, so that no process can change it.
 sockopt_impl!(LockFilter, GetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
 
-/// Opens sockets beside `sockets`, which another process has bound to `address`, until there are
-/// `count`. One that is alone is made to share its address.
+/// Adds sockets to `sockets`, which another process has bound to `address`, until there are
+/// `count`. A single socket is made to share its address.
 ///
 /// # Errors
-/// The kernel's error. It lets only the user who bound the first one share its address.
+/// The kernel's error. Only the user who bound the first socket may share its address.
 pub fn complete(address: SocketAddr, sockets: &mut Vec<UdpSocket>, count: usize) -> io::Result<()> {
     while sockets.len() < count {
         let first = SockRef::from(&sockets[0]);
@@ -281,10 +281,10 @@ pub fn complete(address: SocketAddr, sockets: &mut Vec<UdpSocket>, count: usize)
     Ok(())
 }
 
-/// Sockets by the address that they are bound to, both in the order in which they come.
+/// Groups sockets by the address that they are bound to, keeping the order of both.
 ///
 /// # Errors
-/// The first of `address_of`.
+/// The first error of `address_of`.
 pub fn by_address<S>(
     sockets: impl IntoIterator<Item = S>,
     address_of: impl Fn(&S) -> io::Result<SocketAddr>,
@@ -300,10 +300,10 @@ pub fn by_address<S>(
     Ok(found)
 }
 
-/// Sockets on `address` alone, and the address that they are bound to.
+/// Opens sockets on `address` alone. Also returns the address that they are bound to.
 fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Result<(Vec<socket2::Socket>, SocketAddr)> {
-    // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly
-    // take half the flows of the first.
+    // The first socket binds alone. With SO_REUSEPORT set before, a second server would silently
+    // take half of the first one's flows.
     let first = new_socket(address, only_v6, io)?;
     first.bind(&address.into())?;
     first.set_reuse_port(true)?;
@@ -318,14 +318,14 @@ fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Resu
     Ok((sockets, address))
 }
 
-/// Whether a socket on `address` must leave IPv4 to the socket of another one of `addresses`.
+/// Whether a socket on `address` must leave IPv4 to another one of `addresses`.
 fn only_v6(address: SocketAddr, addresses: &[SocketAddr]) -> bool {
     let is_v4 = |other: &SocketAddr| other.ip().to_canonical().is_ipv4();
     let takes_port = |other: &SocketAddr| other.port() == address.port() && is_v4(other);
     address.port() != 0 && addresses.iter().any(takes_port)
 }
 
-/// Sockets by address, as many for each, in the order of the workers.
+/// Reorders sockets by address, equally many for each, into the order of workers.
 fn by_worker(sockets: Vec<Vec<socket2::Socket>>) -> Vec<socket2::Socket> {
     let workers = sockets.first().map_or(0, Vec::len);
     let mut rest: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
@@ -336,7 +336,7 @@ fn by_worker(sockets: Vec<Vec<socket2::Socket>>) -> Vec<socket2::Socket> {
 fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() && address.ip().is_unspecified() {
-        // Both families unless IPv4 has sockets of its own, whatever `net.ipv6.bindv6only` says.
+        // Both families, unless IPv4 has sockets of its own; `net.ipv6.bindv6only` does not matter.
         socket.set_only_v6(only_v6)?;
     }
     set_options(&socket, address, io)
@@ -344,15 +344,15 @@ fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2:
     Ok(socket)
 }
 
-/// The options of a socket for the backend `io` that a bound one may be given too.
+/// Sets the options, for receiving by `io`, that a bound socket may also get.
 fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
     if io == Io::Gro {
         setsockopt(socket, sockopt::UdpGroSegment, &true)?;
     }
-    // A smaller buffer is not an error: the caller reads back the granted size and reports it. One
-    // that is large already may have been granted by root, beyond what this process may ask for.
+    // A smaller buffer is no error: the caller reads the granted size and reports it. A buffer that
+    // is already large stays, because root may have granted more than this process can.
     if socket.recv_buffer_size()? / 2 < RECV_BUFFER_BYTES {
         socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
     }
@@ -369,10 +369,10 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
     Ok(())
 }
 
-/// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can
-/// be forged and pile up. A datagram longer than the device takes fails at the send. Path MTU
-/// discovery is off. Under `DO`, after one forged ICMP message ("fragmentation needed"), the kernel
-/// refuses all replies to a client above 552 bytes for ten minutes.
+/// Prevents fragmentation: a fragmented datagram is lost with any of its pieces, and pieces can be
+/// forged and pile up. A datagram too long for the device fails at the send. Path MTU discovery is
+/// off. With `DO`, one forged ICMP message ("fragmentation needed") would make the kernel refuse
+/// all replies above 552 bytes to a client for ten minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {

@@ -1,5 +1,5 @@
-//! Do programs let in what they say? Method: sockets on loopback; what is sent has come or is
-//! counted as dropped.
+//! Do programs admit what they should? Method: sockets on loopback; every datagram sent is received
+//! or counted as dropped.
 
 use super::*;
 use crate::net::{Drops, Group, Io, dropped_by_others};
@@ -24,7 +24,7 @@ impl Server {
         Server { group, drops, received: 0, sent: 0 }
     }
 
-    /// Sends `count` datagrams from `source` to `target`; returns how many came in.
+    /// Sends `count` datagrams from `source` to `target`; returns how many were admitted.
     fn pass(&mut self, source: &str, target: SocketAddr, count: u64) -> u64 {
         let client = UdpSocket::bind((source, 0)).expect("a client socket");
         let before = self.received;
@@ -60,8 +60,8 @@ fn of(text: &str) -> u64 {
     NETWORK.of(text.parse().expect("an address"))
 }
 
-// Does each prefix have its share, of either family, on one socket for both and on one for each?
-// Are all counted while programs come, change and go?
+// Does each prefix get its share, in both families, on one socket for both and on one for each? Is
+// everything counted while programs come, change and go?
 #[test]
 fn each_prefix_has_its_share_and_all_are_counted() {
     let both = Server::new(&["[::]:0"]);
@@ -88,8 +88,8 @@ fn each_prefix_has_its_share_and_all_are_counted() {
     }
 }
 
-// Has an address as many bits of its network as are asked for, and are a mapped address and its own
-// one source?
+// Does a prefix have as many bits as configured? Do a mapped address and its IPv4 address give one
+// source?
 #[test]
 fn a_prefix_has_its_bits() {
     let same = |v4, v6, one: &str, other: &str| {
@@ -114,8 +114,8 @@ fn a_prefix_has_its_bits() {
     assert!(!same(24, 56, "::", "0.0.0.0"));
 }
 
-// Does all of a trusted network come in, of either family and of any length, also beside others?
-// Does it not where one of its prefixes is limited?
+// Is all of a trusted network admitted, in both families, of any length, beside others? But not if
+// one of its prefixes is limited?
 #[test]
 fn a_trusted_network_comes_in_whole() {
     let mut server = Server::new(&["[::]:0"]);
@@ -147,12 +147,12 @@ fn a_trusted_network_comes_in_whole() {
     server.check();
 }
 
-// Is each of the most rules found, of either family, and nothing else let in? Does the kernel take
-// the program?
+// With the most rules, is each one found, in both families, and nothing else admitted? Does the
+// kernel take the program?
 #[test]
 fn the_most_rules_fit() {
     const PASS: u32 = 2_000;
-    // As many as a configuration may have.
+    // The most that a configuration may have.
     const TRUSTED: usize = 16;
     let whole = ["2001:db8:1:2:3:4:5:6".parse().expect("a network"); TRUSTED];
     let mut server = Server::new(&["[::]:0"]);
@@ -170,7 +170,8 @@ fn the_most_rules_fit() {
         let program = program(bits, SEED, shares, 0.0, &whole);
         assert!(program.len() < 4_096, "{}", program.len());
         match server.group.filter(Some(&program)) {
-            // A small net.core.optmem_max has no room for it, and the gate then takes fewer.
+            // With a small net.core.optmem_max the program does not fit, and the gate then uses
+            // fewer rules.
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory),
             Ok(_) if target == v6 => {
                 assert_eq!((server.pass("::1", v6, 100), server.pass("127.0.0.1", v4, 9)), (100, 0));
@@ -186,7 +187,8 @@ fn the_most_rules_fit() {
     server.check();
 }
 
-// Does the stop gate stay shut, whatever comes after, and does a gate that was left stay as it is?
+// Does the gate shut by a stop stay shut, whatever follows? Does a gate left to another process
+// stay as it is?
 #[test]
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
@@ -205,8 +207,8 @@ fn the_stop_gate_is_the_last() {
     server.check();
 }
 
-// Does a filter refuse a GRO batch whole, and does the kernel count it once? That keeps the gate
-// open under `--io gro`: on a kernel where this fails, it need not.
+// Does a filter drop a GRO batch as a whole, counted once by the kernel? Because of that, `--io
+// gro` uses no gate. On a kernel where this fails, it could.
 #[test]
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
@@ -220,7 +222,7 @@ fn a_filter_counts_a_gro_batch_once() {
     assert_eq!(drops.totals().sum::<Option<u64>>(), Some(1));
 }
 
-// Is a full buffer a reason of its own, so that the gate's part is known?
+// Are drops of a full buffer counted separately, so that the gate's part is known?
 #[test]
 fn others_drop_what_no_filter_refused() {
     let server = Server::new(&["127.0.0.1:0"]);
@@ -230,8 +232,7 @@ fn others_drop_what_no_filter_refused() {
     assert!(dropped_by_others().expect("counters") > before);
 }
 
-// Does a process that is given sockets open what another one left shut, one that was killed for
-// instance?
+// Does a process that adopts sockets open a gate that, for example, a killed process left shut?
 #[test]
 fn a_filter_does_not_outlive_its_process() {
     let mut server = Server::new(&["127.0.0.1:0"]);

@@ -1,9 +1,9 @@
-//! Sending a batch of messages, with a result for each. Messages to one peer go to the kernel as a
+//! Sends a batch of messages, with a result for each. Messages to one peer go to the kernel as a
 //! GSO batch.
 //!
-//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All
-//! messages of a GSO batch are equally long, only the last one may be shorter. Messages to one peer
-//! stay in their order; messages to different peers may overtake each other.
+//! The kernel passes a GSO batch through its layers as one and segments it at the end
+//! (`UDP_SEGMENT`). All messages of a GSO batch have one length; only the last may be shorter.
+//! Messages to one peer keep their order. Messages to different peers may overtake each other.
 
 use super::io::SEND_BATCH_MAX;
 use super::socket::Socket;
@@ -21,9 +21,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 
-/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the
-/// device is stuck, or the replies wait for neighbours that do not exist. Until the buffer has
-/// drained, further batches do not wait.
+/// The longest wait for room in a socket's send buffer. If nothing drains for that long, the device
+/// is stuck, or the replies wait for neighbours that do not exist. Until the buffer has drained,
+/// further batches do not wait.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
@@ -33,19 +33,19 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
     /// The destination.
     pub peer: SocketAddr,
-    /// The source address; `None` where the socket has only one.
+    /// The source address; `None` if the socket has only one.
     pub local: Option<IpAddr>,
 }
 
-/// The result for each message of a batch, in order: taken by the kernel, or the reason why not.
+/// For each message of a batch, in order: whether the kernel took it, or why not.
 pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
-/// The memory for sending batches through one socket.
+/// Sends batches through one socket, in memory that is reused.
 pub(super) struct Sender<B = Batched> {
-    /// Whether GSO is given up, as the device cannot cut.
+    /// Whether GSO has failed and is not used for now.
     gso: Breaker,
-    /// True if the last wait for room timed out, and the socket's send buffer is not known to have
-    /// drained since.
+    /// Whether the last wait for room timed out, and the send buffer is not known to have drained
+    /// since.
     stuck: bool,
     plan: GsoPlan,
     backend: B,
@@ -63,7 +63,7 @@ impl<B: Backend> Sender<B> {
         Sender { gso: Breaker::default(), stuck: false, plan: GsoPlan::new(), backend }
     }
 
-    /// Makes the call that sends, with nothing to send.
+    /// Makes the sending call with nothing to send.
     pub(super) fn try_nothing(&mut self, socket: &Socket) -> Result<(), Errno> {
         self.backend.probe(socket)
     }
@@ -86,8 +86,8 @@ impl<B: Backend> Sender<B> {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
-        // Each round makes progress, splits a GSO batch, uses the one retry of a batch, or the one
-        // wait of the whole call.
+        // Each round makes progress, splits a GSO batch, or uses up a batch's one retry or the
+        // call's one wait.
         while at < plan.batches.len() {
             let call = plan.call(at);
             // The kernel stops at the first batch that it does not take. It reports the error only
@@ -107,8 +107,8 @@ impl<B: Backend> Sender<B> {
                 }
                 Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
                 Err(errno) if call.segment.is_some() => {
-                    // EIO: the device cannot cut. Anything else may concern one of the messages
-                    // only, or the length at which they are cut.
+                    // EIO: the device cannot segment. Other errors may concern a single message, or
+                    // the segment length.
                     if errno == Errno::EIO && self.gso.fails(now) {
                         socket.without_gso.store(true, Ordering::Relaxed);
                     }
@@ -125,8 +125,8 @@ impl<B: Backend> Sender<B> {
     }
 }
 
-/// True if the error may be the network's answer to an earlier message. The kernel keeps that error
-/// with the socket and reports it once, in place of sending.
+/// Whether the error may be the network's answer to an earlier message. The kernel keeps that error
+/// with the socket and reports it once instead of sending.
 fn may_be_stale(errno: Errno) -> bool {
     use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
     matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
@@ -144,26 +144,26 @@ fn reason(errno: Errno) -> Unsent {
     }
 }
 
-/// The kernel, or a scripted one in tests.
+/// The sending system calls: the kernel's, or scripted ones in tests.
 pub(super) trait Backend {
-    /// Sends the batches of `call`, and returns how many the kernel took, at least one.
+    /// Sends the batches of `call`. Returns how many the kernel took, at least one.
     ///
     /// # Errors
-    /// The reason why it did not take the first.
+    /// Why it did not take the first.
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno>;
 
     /// Makes the call without sending anything.
     ///
     /// # Errors
-    /// Why the system does not permit it.
+    /// Why the system does not permit the call.
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
 
-    /// Waits until the socket's send buffer has drained to a half, for `patience` at most. Returns
-    /// true if it has.
+    /// Waits until the send buffer has drained to a half, at most for `patience`. Returns whether
+    /// it has.
     fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-        // An error here is reported by the next attempt to send.
+        // The next attempt to send reports an error of this call.
         let _ = poll(&mut polled, timeout);
         polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
     }
@@ -171,11 +171,11 @@ pub(super) trait Backend {
 
 /// Sends many batches in one call.
 ///
-/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that
-/// must be exactly full. So there are headers for each kind of control data. One call sends batches
-/// from one address, cut at one length.
+/// The wrapper around `sendmmsg` puts the same control data into every header, in space that must
+/// be exactly full. So there are headers for each kind of control data, and one call sends batches
+/// from one source address with one segment length.
 pub(super) struct Batched {
-    /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
+    /// Headers by source address (none, IPv4, IPv6), each without and with a segment length.
     headers: [[Headers; 2]; 3],
     peers: Vec<Option<SockaddrStorage>>,
 }
@@ -197,7 +197,7 @@ impl Batched {
 impl Backend for Batched {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
         let batches = &plan.batches[call.first..][..call.count];
-        // Filled in place: moving an `ArrayVec` copies its whole capacity.
+        // Filled in place, because moving an `ArrayVec` copies its whole capacity.
         let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
         for batch in batches {
@@ -242,17 +242,17 @@ impl Backend for Batched {
     }
 }
 
-/// The bytes of a GSO batch must fit one datagram of either family, with room for the options of
-/// IPv4.
+/// The most bytes of a GSO batch: it must fit one datagram of either family, with room for IPv4
+/// options.
 const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
-/// The largest GSO batch in messages, accepted by every kernel with GSO (`UDP_MAX_SEGMENTS`; newer
-/// ones take twice as many).
+/// The most messages of a GSO batch that every kernel with GSO takes (`UDP_MAX_SEGMENTS`; newer
+/// kernels take twice as many).
 const GSO_SEGMENTS_MAX: usize = 64;
 
-/// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches
-/// are far shorter.
+/// The plan for sending a batch of messages. Its memory is reused and never moved, because most
+/// batches are far shorter.
 pub(super) struct GsoPlan {
-    /// Indices of the messages, with the messages of a batch side by side.
+    /// Indices of the messages; those of one batch are adjacent.
     order: Vec<usize>,
     /// The batches, in the order of sending.
     batches: Vec<GsoBatch>,
@@ -262,24 +262,24 @@ pub(super) struct GsoPlan {
 /// Messages that the kernel takes together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GsoBatch {
-    /// The places of its messages in the order.
+    /// The range of this batch's messages in `order`.
     places: Range<usize>,
-    /// The segment size: the length of each of its messages, except that the last may be shorter.
+    /// The segment length: the length of each message, except that the last may be shorter.
     length: usize,
     local: Option<IpAddr>,
-    /// True if it must not be in a call that cuts GSO batches.
+    /// Whether the batch must not be in a call that segments.
     plain: bool,
 }
 
 impl GsoPlan {
-    /// An empty plan, with memory for [`SEND_BATCH_MAX`] messages.
+    /// An empty plan with memory for [`SEND_BATCH_MAX`] messages.
     fn new() -> GsoPlan {
         let (order, batches) = (Vec::with_capacity(SEND_BATCH_MAX), Vec::with_capacity(SEND_BATCH_MAX));
         GsoPlan { order, batches, keys: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 
-    /// Joins the messages to each peer into GSO batches, also where messages to others are between
-    /// them. Without `gso`, each message is a batch of its own.
+    /// Joins the messages to each peer into GSO batches, even across messages to other peers.
+    /// Without `gso`, each message is a batch of its own.
     fn plan(&mut self, messages: &[Message<'_>], gso: bool) {
         self.order.clear();
         self.batches.clear();
@@ -303,7 +303,7 @@ impl GsoPlan {
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
                 if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
-                    // A later message to this peer must not overtake it.
+                    // A later message to this peer must not overtake this one.
                     break;
                 }
                 taken[next] = true;
@@ -322,7 +322,7 @@ impl GsoPlan {
         &self.order[batch.places.clone()]
     }
 
-    /// Splits batch `at` into single messages, and keeps them out of calls that cut GSO batches.
+    /// Splits batch `at` into single messages, and keeps these out of calls that segment.
     fn split(&mut self, at: usize) {
         let batch = self.batches.remove(at);
         for place in batch.places.rev() {
@@ -330,8 +330,8 @@ impl GsoPlan {
         }
     }
 
-    /// The call for the batches from number `at` on: how many can go out together, and its segment
-    /// size.
+    /// Plans the call for the batches from number `at` on: how many can go together, and the
+    /// segment length.
     fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
         let mut call = Call { first: at, count: 0, local: first.local, segment: None };
@@ -340,8 +340,8 @@ impl GsoPlan {
             let segment = if batch.places.len() > 1 { Some(batch.length) } else { call.segment };
             longest = longest.max(batch.length);
             plain |= batch.plain;
-            // One segment size holds for the whole call. A single message that is not longer stays
-            // whole.
+            // One segment length holds for the whole call. A single message that is not longer
+            // stays whole.
             let cuts_others = call.segment.is_some() && segment != call.segment;
             let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
             if batch.local != call.local || cuts_others || cuts_these {
@@ -354,20 +354,19 @@ impl GsoPlan {
     }
 }
 
-/// The common properties of the batches of one call.
+/// What the batches of one call have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    /// The number of its first batch, and how many there are.
+    /// Number of the first batch, and how many there are.
     first: usize,
     count: usize,
-    /// The source address; `None` where the socket has only one.
+    /// The source address; `None` if the socket has only one.
     local: Option<IpAddr>,
-    /// The segment size; `None` without GSO batches.
+    /// The segment length; `None` without GSO batches.
     segment: Option<usize>,
 }
 
-/// A hash of `peer`, equal for equal peers and rarely for others: comparing it first makes looking
-/// for a peer's messages cheap.
+/// A hash of `peer`, compared before the address, which makes it cheap to find a peer's messages.
 fn key(peer: SocketAddr) -> u64 {
     let address = match peer.ip() {
         IpAddr::V4(ip) => u64::from(u32::from(ip)),

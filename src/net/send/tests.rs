@@ -3,15 +3,15 @@ use crate::net::{Group, Io};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// A kernel with scripted answers, which takes everything in the end.
+/// A kernel with scripted answers that takes everything in the end.
 #[derive(Default)]
 struct Scripted {
     answers: VecDeque<Result<usize, Errno>>,
-    /// The messages taken, in order; `calls` has the number of batches of each call.
+    /// The messages taken, in order. `calls` has the number of batches of each call.
     taken: Vec<usize>,
     calls: Vec<usize>,
     waits: Vec<Nanos>,
-    /// For each wait, whether the buffer has drained at its end; true after the last entry.
+    /// For each wait, whether the buffer had drained at its end; true after the last entry.
     drained: VecDeque<bool>,
 }
 
@@ -33,7 +33,7 @@ impl Backend for Scripted {
     }
 }
 
-/// Sends a message to each of `peers` while the kernel gives `answers`.
+/// Sends one message to each of `peers` while the kernel gives `answers`.
 fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Vec<Result<(), Unsent>>) {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
     let message =
@@ -48,10 +48,9 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
 const SENT: Result<(), Unsent> = Ok(());
 const NOW: Nanos = Nanos::from_secs(7);
 
-// Does a batch go on after each kind of failure? An error of an earlier message costs no other one;
-// one that stays is the message's own. A full buffer is waited for once, an interrupted call is
-// made again. A GSO batch that is not taken goes message by message; where none can be cut, no
-// other is made.
+// Does a batch go on after each kind of failure? A stale error costs no message, a lasting one only
+// its own. A full buffer is waited for once, and an interrupted call is repeated. A rejected GSO
+// batch goes message by message; if the device cannot segment, no other is made.
 #[test]
 fn a_batch_goes_on_after_a_failure() {
     use Errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINTR, EINVAL, EIO, EMSGSIZE};
@@ -83,13 +82,13 @@ fn a_batch_goes_on_after_a_failure() {
     let in_vain = [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)];
     let gave_up = taken(&[Ok(1), full, full, full], &[1, 2, 3], &in_vain, &[0]);
     assert_eq!([waited, gave_up].map(|sender| sender.backend.waits), [[PATIENCE], [PATIENCE]]);
-    // Refused, also at the retry; then the second of its three messages fails.
+    // Rejected, also at the retry; then the second of its three messages fails.
     let answers = [too_long, too_long, Ok(1), Err(EPERM)];
     assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso.allows(NOW));
     assert!(!taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso.allows(NOW));
 }
 
-// Is GSO tried again once a minute after the device could not cut, and in use again once it can?
+// Is GSO tried again once a minute after the device failed, and used again once it works?
 #[test]
 fn gso_is_tried_again_after_a_minute() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
@@ -114,7 +113,7 @@ fn gso_is_tried_again_after_a_minute() {
     assert_eq!(batches(failed_at.plus(Nanos::new(1)), &[]), (one, 0));
 }
 
-// After a wait that timed out, is the buffer waited for again only once it has drained?
+// After a wait that timed out, is there another wait only once the buffer has drained?
 #[test]
 fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
@@ -163,8 +162,8 @@ fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
     plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
 }
 
-// Do messages to one peer go together, also when others stand between? Does a GSO batch end with a
-// shorter message and before a longer one? Does an empty message go alone, and does a batch fit a
+// Do messages to one peer go together, even if others are between them? Does a GSO batch end with a
+// shorter message and before a longer one? Does an empty message go alone? Does a batch fit a
 // datagram and the kernel?
 #[test]
 fn messages_to_one_peer_go_together() {
@@ -193,14 +192,14 @@ fn a_run_cuts_at_one_length_and_comes_from_one_address() {
         runs.push((call.count, call.segment));
         at += call.count;
     }
-    // The message of 10 would be cut by the GSO batch of 9 behind it, and the other family has
-    // other addresses.
+    // The GSO batch of 9 behind it would segment the message of 10. The other family has other
+    // addresses.
     assert_eq!(runs, [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None)]);
 }
 
 proptest! {
-    // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts
-    // where they were joined?
+    // Does every message go out once, in its peer's order, in GSO batches that segment where they
+    // were joined?
     #[test]
     fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
         let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();

@@ -4,8 +4,7 @@ fn opened(workers: usize, io: Io) -> Group {
     Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], workers, io).expect("a free port")
 }
 
-// Are both buffers as large as requested, or as the kernel allows, and does the group report that
-// size?
+// Are both buffers as large as requested or allowed, and is that size reported?
 #[test]
 fn buffers_are_as_large_as_allowed() {
     let group = opened(2, Io::Batches);
@@ -22,7 +21,8 @@ fn buffers_are_as_large_as_allowed() {
     }
 }
 
-// Are sockets of another process taken only if all are UDP sockets, with all that a group has?
+// Are sockets of another process adopted only if all are UDP sockets, and with all that a group
+// has?
 #[test]
 fn sockets_are_adopted_as_a_group() {
     let (group, other) = (opened(2, Io::Gro), opened(2, Io::Gro));
@@ -36,7 +36,7 @@ fn sockets_are_adopted_as_a_group() {
     let inodes = |group: &Group| group.sockets.iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((&adopted.addresses, inodes(&adopted)), (&group.addresses, inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&*adopted.sockets[1], sockopt::ReceiveTimestampns).expect("an option"));
-    // Worker by worker, whatever their order.
+    // Ordered by worker, whatever their order was.
     let both = adopt(copies(&group).into_iter().chain(copies(&other)).collect()).expect("a group");
     assert_eq!(both.addresses, [&group.addresses[..], &other.addresses].concat());
     let [own, others] = [inodes(&group), inodes(&other)];
@@ -52,7 +52,7 @@ fn sockets_are_adopted_as_a_group() {
     }
 }
 
-// Is every buffer of a group made as small as asked for, and none larger?
+// Is every buffer of a group made as small as requested, and none larger?
 #[test]
 fn receive_buffers_can_be_limited() {
     let mut group = opened(2, Io::Batches);
@@ -82,8 +82,7 @@ fn path_lengths_are_not_learnt() {
     }
 }
 
-// Has each address a socket of every worker, on a port of its own, and do the sockets come worker
-// by worker?
+// Does each address have a socket for every worker, on its own port, ordered by worker?
 #[test]
 fn a_group_has_several_addresses() {
     let addresses: [SocketAddr; 3] =
@@ -98,7 +97,7 @@ fn a_group_has_several_addresses() {
     let taken = Group::open(&["127.0.0.3:0".parse().expect("an address"), bound[1]], 1, Io::Batches);
     let error = taken.expect_err("the second is taken");
     assert_eq!((error.0, error.1.kind()), (bound[1], io::ErrorKind::AddrInUse));
-    // Every socket leaves: what is sent to any address finds none.
+    // Every socket leaves, so datagrams to any address find none.
     let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     client.send_to(b"x", bound[1]).expect("sent");
     assert!(group.has_waiting(), "in the socket of the second address");
@@ -109,7 +108,7 @@ fn a_group_has_several_addresses() {
     }
 }
 
-// Have both families a wildcard on one port, and is that of IPv6 alone for both?
+// Can both families have a wildcard on one port? Does a single IPv6 wildcard serve both?
 #[test]
 fn the_wildcards_of_both_families_share_a_port() {
     let any = |text: &str, port| SocketAddr::new(text.parse().expect("an address"), port);
