@@ -1,4 +1,4 @@
-//! A question to the admin endpoint of a server.
+//! `get`: asks the admin endpoint of a server over HTTP.
 
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
@@ -12,21 +12,21 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// The longest answer taken, in bytes: a capture of a minute has a few million.
+/// The longest answer taken, in bytes. A capture of a minute has a few million.
 const ANSWER_MAX_BYTES: usize = 64 << 20;
 
-/// Status and text of `http://{authority}{path}`, an authority being an address or a name with a
-/// port. No proxy is asked.
+/// Requests `http://{authority}{path}` and returns status and text. `authority` is an address or a
+/// name, with a port. Uses no proxy.
 ///
 /// # Errors
-/// If no such answer comes within `patience`.
+/// If no complete answer comes within `patience`.
 pub fn get(authority: &str, path: &str, patience: Duration) -> io::Result<(StatusCode, String)> {
     let asking = async {
         let stream = TcpStream::connect(authority).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        // What ends the connection ends the answer.
+        // When the connection ends, the answer ends too.
         drop(tokio::spawn(connection));
-        // By another name the server takes it for the page of another site.
+        // With another name the server would suspect a page of another site.
         let request = Request::get(path).header(HOST, "localhost").body(Empty::<Bytes>::new());
         let answer = sender.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
         let (head, body) = answer.into_parts();
@@ -36,7 +36,7 @@ pub fn get(authority: &str, path: &str, patience: Duration) -> io::Result<(Statu
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(async { timeout(patience, asking).await });
-    // A resolver of names may hang for longer.
+    // A name look-up may hang for longer.
     runtime.shutdown_background();
     answer.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}"))))
 }

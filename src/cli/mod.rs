@@ -15,18 +15,18 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-/// Exit code: the server failed while it ran, or could not start for a reason other than its
+/// Exit code: the server failed while running, or could not start for a reason other than its
 /// settings.
 const FAILED: u8 = 1;
-/// Exit code: usage or configuration is wrong; clap ends with the same number.
+/// Exit code: usage or configuration is wrong. clap uses the same number.
 const USAGE: u8 = 2;
-/// Exit code: the server was stopped and could not finish what it held.
+/// Exit code: the server was stopped with unfinished work.
 const WORK_LOST: u8 = 3;
 
-/// Runs the program that `args` describe, the first being the program's name. Returns its exit
-/// code: 0 fine, 1 failed while running, 2 usage or configuration, 3 stopped with work lost. Reads
-/// the process's environment, and directs this process's `tracing` events to standard error unless
-/// the caller has directed them elsewhere before.
+/// Runs the program that `args` describe; the first is the program's name. Returns its exit code: 0
+/// fine, 1 failed while running, 2 usage or configuration, 3 stopped with work lost. Reads the
+/// environment, and sends `tracing` events to standard error unless the caller has set a subscriber
+/// before.
 pub fn run<I, T>(args: I) -> ExitCode
 where
     I: IntoIterator<Item = T>,
@@ -41,8 +41,8 @@ where
     serve("forebay", &Scope::ALL, serving, server::run_bench)
 }
 
-/// `command` without help for the flags that few need. The command lines that programs describe
-/// have them all.
+/// Hides the help of flags that few users need. [`command`], which other programs describe, keeps
+/// it.
 fn shortened(command: Command) -> Command {
     let rare = [Group::Tuning, Group::Bench].map(|group| Some(group.name()));
     let hidden = |flag: Arg| {
@@ -52,20 +52,20 @@ fn shortened(command: Command) -> Command {
     command.mut_args(hidden).mut_subcommands(shortened)
 }
 
-/// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong,
-/// to which `hint` may add.
+/// Parses `args` by `command`. For help, version or an error, prints it, with what `hint` adds, and
+/// returns the exit code.
 fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -> Result<ArgMatches, ExitCode> {
     let shows_all = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.strip_prefix("--") == Some(HELP_ALL)));
     let command = if shows_all { command } else { shortened(command) };
     command.try_get_matches_from(args).map_err(|mut error| {
         hint(&mut error);
-        // Help and version are results; a usage error that cannot be printed is lost.
+        // Help and version are results. A usage error that cannot be printed is lost.
         let printed = error.print();
         if error.use_stderr() { ExitCode::from(USAGE) } else { ended(printed) }
     })
 }
 
-/// Says in `error` what to write instead, where `args` begin with a flag of the server.
+/// Adds to `error` what to write instead, if `args` begin with a flag of the server.
 fn hint(error: &mut Error, args: &[OsString]) {
     let flag = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("--")?.split('=').next());
     let serve = config::with_flags(Command::new("serve"), &Scope::ALL);
@@ -75,7 +75,8 @@ fn hint(error: &mut Error, args: &[OsString]) {
     }
 }
 
-/// The exit code of a command whose result was `printed`, after saying what is lost.
+/// The exit code of a command whose result was `printed`. Says what is lost if it could not be
+/// printed.
 fn ended(printed: io::Result<()>) -> ExitCode {
     let Err(error) = printed else { return ExitCode::SUCCESS };
     let lost = output::loss(&output::unwritten("the result", &error));
@@ -98,8 +99,8 @@ pub fn command() -> Command {
 
 const SERVE: &str = "Serve requests until SIGTERM, SIGINT or SIGQUIT, then finish what was received";
 
-/// `command` with the flags of a server that has the settings of `scope`, and an example of the
-/// command line `program`.
+/// Adds to `command` the flags of a server with the settings of `scope`, and an example that begins
+/// with `program`.
 fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {
     let example = format!("Example:\n  {program} --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config");
     config::with_flags(command, scope)

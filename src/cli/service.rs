@@ -1,5 +1,5 @@
-//! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve`
-//! is one.
+//! A complete program around a handler: flags, configuration, log, server, exit code. `forebay
+//! serve` is one.
 
 use super::{FAILED, USAGE, WORK_LOST, ended, get, matches, with_server_flags};
 use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
@@ -19,38 +19,37 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, reload};
 
-/// A whole program: a handler with all that `forebay serve` has around its own. Call it once, from
-/// `main`.
+/// Runs a complete program around a handler, as `forebay serve` is one. Call it once, from `main`.
 ///
-/// The program has the settings of [`SETTINGS`](crate::config::SETTINGS), except those of group
+/// The program has all settings of [`SETTINGS`](crate::config::SETTINGS) except group
 /// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the
-/// file of `--config`. `--check-config` prints them, with the origin of each. `--check-health` asks
-/// a running server for its health. The program logs to standard error. It drains on SIGTERM,
-/// SIGINT and SIGQUIT, and reads its configuration again on SIGHUP. It takes sockets from systemd,
-/// or from a predecessor (`--handover`). It prints where it listens, and at the end the fates of
-/// all datagrams.
+/// file of `--config`. `--check-config` prints them with their origins. `--check-health` asks a
+/// running server for its health. The program logs to standard error. It drains on SIGTERM, SIGINT
+/// and SIGQUIT, and reloads its configuration on SIGHUP. It takes sockets from systemd, or from a
+/// predecessor (`--handover`). It prints where it listens, and at the end the fates of all
+/// datagrams.
 ///
 /// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come
 ///   first in the help. The struct's documentation heads the help, and `#[command(version)]` adds
-///   `--version`. Own flags are only flags: the file and the environment do not have them.
-/// - `defaults` are keys and values of settings for which the program has another default, such as
-///   its port. Flags, environment and file win over them.
+///   `--version`. They are only flags, not keys of the file or the environment.
+/// - `defaults` are pairs of key and value that replace defaults of settings, such as the port.
+///   Flags, environment and file override them.
 /// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. It is not called
-///   for `--check-config`, or where the configuration is wrong.
+///   for `--check-config`, or if the configuration is wrong.
 ///
 /// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage
-/// or configuration, 3 stopped with work lost. Problems of the configuration are printed all at
+/// or configuration, 3 stopped with work lost. All problems of the configuration are printed at
 /// once.
 ///
 /// # Errors
-/// An error of `run` is printed as text, with exit code 1. A [`ServeError`] about a setting ends
-/// with 2, a [`clap::Error`] with clap's code: 2 for a wrong value.
+/// An error of `run` is printed as text and gives exit code 1. A [`ServeError`] about a setting
+/// gives 2, a [`clap::Error`] clap's code: 2 for a wrong value.
 ///
 /// # Panics
-/// In debug builds, where an own flag has the name of a setting.
+/// In debug builds, if an own flag has the name of a setting.
 ///
 /// # Examples
-/// The handler may itself be the flags:
+/// The struct of flags may be the handler itself:
 ///
 /// ```no_run
 /// use forebay::clap;
@@ -84,7 +83,7 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
 ) -> ExitCode {
     let args: Vec<_> = env::args_os().collect();
     let file = args.first().and_then(|path| Path::new(path).file_name());
-    // Once for the process: clap keeps names for as long as it runs.
+    // Leaked once per process, because clap keeps names while it runs.
     let name: &'static str = file.map_or("service".into(), |file| file.to_string_lossy()).into_owned().leak();
     let scope = Scope::of_service(defaults);
     let command = with_server_flags(A::augment_args(Command::new(name)), name, &scope);
@@ -98,8 +97,8 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
     }
 }
 
-/// Serves as `matches`, environment and file say: `run` runs the server. The program's `name` heads
-/// its complaints.
+/// Loads the configuration from `matches`, environment and file, binds the server and passes it to
+/// `run`. `name` is the program's name in error messages.
 pub(super) fn serve<E: Into<Box<dyn Error>>>(
     name: &str,
     scope: &Scope,
@@ -126,7 +125,8 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     warn(&effective);
     let (scope, matches) = (scope.clone(), matches.clone());
     let load = move || config::load(&scope, &matches, env::vars_os()).inspect(warn);
-    // Signals are caught before the addresses are printed: a reader of that line may send one.
+    // Signals are caught before the addresses are printed, because a reader of that line may send
+    // one.
     let server = Server::bind_or_inherit(&effective.config).and_then(Server::stop_on_signals);
     let ended = server.map_err(Into::into).and_then(|server| {
         let server = server
@@ -142,17 +142,17 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
     ExitCode::from(code)
 }
 
-/// The longest wait for an answer about health: the endpoint answers within a tenth of a second.
+/// How long to wait for an answer about health. The endpoint answers within 0.1 s.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the server at `admin` for its health; the exit code, after printing the answer or the
-/// reason why there is none.
+/// Asks the server at `admin` for its health. Prints the answer, or why there is none, and returns
+/// the exit code.
 fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
     let Some(admin) = admin.filter(|admin| admin.port() != 0) else {
         output::complain(&format!("{name}: --check-health needs admin; allowed: an address with a port, not 0"));
         return ExitCode::from(USAGE);
     };
-    // Linux connects to this host where the address is 0.0.0.0 or [::].
+    // For 0.0.0.0 and [::], Linux connects to this host.
     let why = match get(&admin.to_string(), "/healthz", HEALTH_TIMEOUT) {
         Ok((status, text)) if status.is_success() => return ended(print(&plain(&text))),
         Ok((status, text)) => format!("{status}: {}", text.trim_end()),
@@ -162,7 +162,7 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// How the server ended, after printing its summary.
+/// Prints the summary of the server and returns how it ended.
 fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
     match (report.ended, output::print(&summary(&report.totals))) {
         (Ended::Drained, Err(error)) => {
@@ -172,7 +172,7 @@ fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
     }
 }
 
-/// The exit code for how the server ended, after printing the reason of a failure.
+/// The exit code for the way the server ended. Prints the reason of a failure.
 fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
     let error = match ended {
         Ok(Ended::Drained) => return 0,
@@ -196,13 +196,13 @@ fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
     code
 }
 
-/// The exit code for a wrong command line, after printing what is wrong.
+/// Prints what is wrong with the command line and returns the exit code.
 fn refused(error: &clap::Error) -> u8 {
     output::complain(error.to_string().trim_end());
     u8::try_from(error.exit_code()).unwrap_or(FAILED)
 }
 
-/// Advice about an address that could not be bound.
+/// Advice for an address that could not be bound.
 const fn bind_advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::AddrInUse => "stop whatever holds this port, or choose another (port 0 takes a free one)",
@@ -213,7 +213,8 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Directs the log to standard error; returns what gives it the level of another configuration.
+/// Sends the log to standard error. Returns a function that sets the log level of a new
+/// configuration.
 fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sync> {
     let log = match LogWriter::start() {
         Ok(log) => log,
@@ -224,17 +225,17 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sy
     };
     let lines = fmt::layer()
         .with_writer(move || log.clone())
-        // Another crate of the program may have switched colours on, for all who use the layer.
+        // Another crate of the program may have enabled colours for all users of the layer.
         .with_ansi(false)
-        // Otherwise a lost event would be reported to standard error, with a panic: a server whose
-        // standard error is closed could never stop.
+        // Otherwise a lost event would be reported to standard error with a panic. A server with a
+        // closed standard error could then never stop.
         .log_internal_errors(false);
     let directives = env::var("RUST_LOG").unwrap_or_default();
     let (chosen, ignored) = chosen(&directives);
     let by_environment = chosen.is_some();
     let (shown, handle) = reload::Layer::new(chosen.unwrap_or_else(|| from(config.log_level)));
     let events = tracing_subscriber::registry().with(shown);
-    // An error means that the surrounding program has set a subscriber already, which is its right.
+    // An error means that the surrounding program has set its own subscriber.
     let _ = match config.log_format {
         LogFormat::Text => events.with(lines).try_init(),
         LogFormat::Json => events.with(lines.json()).try_init(),
@@ -244,19 +245,19 @@ fn start_logging(name: &str, config: &Config) -> Box<dyn Fn(&Config) + Send + Sy
     }
     Box::new(move |config| {
         if !by_environment {
-            // It fails where the surrounding program's subscriber is in use.
+            // Fails if the surrounding program's subscriber is in use.
             let _ = handle.reload(from(config.log_level));
         }
     })
 }
 
-/// The events of `level` and above.
+/// Selects the events of `level` and above.
 fn from(level: LogLevel) -> Targets {
     Targets::new().with_default(level.name().parse::<LevelFilter>().expect("tracing has the same levels"))
 }
 
-/// The events that `directives` choose, as in `warn,forebay::server=debug`, if any is valid; and
-/// the invalid directives.
+/// Selects the events of `directives`, such as `warn,forebay::server=debug`; `None` if none is
+/// valid. Also returns the invalid directives.
 fn chosen(directives: &str) -> (Option<Targets>, Vec<&str>) {
     let written = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     let (valid, invalid): (Vec<&str>, Vec<&str>) = written.partition(|directive| directive.parse::<Targets>().is_ok());
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
     use std::io;
 
-    // Does each end have the exit code that the help states?
+    // Does each ending have the exit code that the help states?
     #[test]
     fn ends_have_their_exit_codes() {
         let failed = |error: ServeError| exit_code("x", Err(error.into()));
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(exit_code("x", Err(wrong.into())), 2);
     }
 
-    // Does every kind of failure to bind say what to do?
+    // Does every failure to bind come with advice?
     #[test]
     fn advice_fits_the_failure() {
         assert!(bind_advice(ErrorKind::AddrInUse).contains("stop whatever holds this port"));
@@ -299,8 +300,8 @@ mod log_tests {
     use super::*;
     use tracing::Level;
 
-    // Does RUST_LOG choose by target and level, with the setting where it says nothing valid, and
-    // are its mistakes returned?
+    // Does RUST_LOG choose by target and level? If nothing in it is valid, does the setting apply?
+    // Are invalid directives returned?
     #[test]
     fn events_are_chosen_by_target_and_level() {
         const SERVER: &str = "forebay::server";

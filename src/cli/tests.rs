@@ -1,18 +1,18 @@
-//! Is the command as its help says?
+//! Does the command do what its help says?
 
 mod any_line;
 mod command_lines;
 
 use super::*;
 
-// Is the command well-formed in every part that clap checks only in debug builds?
+// Is the command well-formed by clap's debug assertions?
 #[test]
 fn the_command_is_consistent() {
     command().debug_assert();
 }
 
-// Does each subcommand say in its summary what it does, and not what its flags are called in the
-// source, and give an example?
+// Does each subcommand have a summary that says what it does, not what the source calls its flags,
+// and an example?
 #[test]
 fn every_subcommand_has_a_summary() {
     for subcommand in command().get_subcommands() {

@@ -1,15 +1,15 @@
-//! Command lines of flags that exist and flags that nearly do, with values that are right, at a
-//! bound, or beyond all sense. `forebay` and `loadgen` both include this file.
+//! Draws command lines with flags that exist or nearly do, and values that are valid, at a bound,
+//! or absurd. `forebay` and `loadgen` both include this file.
 
 use clap::Command;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// The exit code with which a program refuses its arguments, and what it says; `None` where it
-/// would begin to work.
+/// Parses arguments as a program does. Returns exit code and message if it refuses them, `None` if
+/// it would start to work.
 pub(crate) type Refusal = fn(&[String]) -> Option<(i32, String)>;
 
-/// Values that some flag takes, and values that none should.
+/// Values that some flag accepts, and values that none should.
 const VALUES: &str = "extreme-bimodal tpcc rocksdb lognormal:1us:1e300 lognormal:1h:1000 pareto:1ns:1.0000000000000002 \
     fixed:1h fixed:1ns fixed:99999999999999h bimodal:1e-300:1ns:1h file:/nowhere /dev/zero /dev/null /nowhere / \
     99999999999999h 1000h 1h 1s 1us 0s 0.7 0.001 0.1..0.9:0.1 0..inf:1e-300 1e-300 1e300 inf nan 1000/s 99.9 65535 \
@@ -29,8 +29,8 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// One of `begins` or any word, and up to six flags of any subcommand, a few of them without a
-/// value. There is no `--target`, because its name would be looked up.
+/// One of `begins` or any word, then up to six flags of any subcommand, a few without a value.
+/// Never `--target`, because its name would be looked up.
 fn any_line(command: &Command, begins: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
     let visible = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let flags = visible.flat_map(|subcommand| subcommand.get_arguments().filter_map(|flag| flag.get_long()));
@@ -45,12 +45,12 @@ fn any_line(command: &Command, begins: &'static [&'static str]) -> impl Strategy
     })
 }
 
-/// The arguments of `line`, the program's name included.
+/// The arguments of `line`, after the program's name.
 pub(crate) fn words(program: &str, line: &str) -> Vec<String> {
     [program].into_iter().chain(line.split(' ')).map(str::to_owned).collect()
 }
 
-/// Is any command line either taken or refused with 0 or 2 and a word?
+/// Is any command line either accepted, or refused with 0 or 2 and a message?
 pub(crate) fn assert_any_line_is_answered(command: &Command, begins: &'static [&'static str], refusal: Refusal) {
     let config = ProptestConfig { cases: 2_000, max_shrink_iters: 200, ..ProptestConfig::default() };
     let answered = TestRunner::new(config).run(&any_line(command, begins), |arguments| {

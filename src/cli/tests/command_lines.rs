@@ -1,12 +1,11 @@
-//! Is every command line either accepted or refused with a documented exit code, without a panic?
-//! Method: flags that exist and flags that nearly do. Their values are right, at a bound, or beyond
-//! all sense. They go through everything before the first simulation and the first socket.
+//! Is every command line accepted, or refused with a documented exit code, without a panic? Method:
+//! flags that exist or nearly do, with values that are valid, at a bound, or absurd. Everything
+//! runs up to the first simulation or socket.
 
 use super::any_line::{assert_any_line_is_answered, words};
 use crate::cli::*;
 
-/// The exit code with which `run` refuses `arguments`, and its message; `None` where the command
-/// would start.
+/// Exit code and message with which `run` refuses `arguments`; `None` if the command would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
