@@ -8,7 +8,7 @@ use crate::config::{Burn, Config, HandlerName};
 use crate::handler::Reply;
 use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
 
-/// Runs `server` with the handler that its configuration names.
+/// Runs `server` with the handler of its configuration.
 ///
 /// # Errors
 /// See [`Server::run`].
@@ -23,7 +23,7 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
     }
 }
 
-/// Two kinds of work as one: the engine is compiled once for each kind.
+/// Two kinds of work in one type, so that the engine is compiled once for both.
 enum Simple {
     Echo,
     Spin(Spin),

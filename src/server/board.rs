@@ -1,4 +1,4 @@
-//! What the workers write for the control threads to read, and the other way round.
+//! Shared state that workers write for the control threads, and the other way round.
 
 use super::path::common::Transport;
 use super::path::samples::Samples;
@@ -9,18 +9,18 @@ use std::sync::atomic::AtomicI32;
 
 pub(super) struct Board {
     pub(super) metrics: WorkerMetrics,
-    /// Who uses the workers' time.
+    /// Samples of who uses the workers' time.
     pub(super) samples: Samples,
-    /// The workers' record of failed receives and sends.
+    /// Failed receives and sends, as workers record them.
     pub(super) transport: Transport,
-    /// The kernel's number of each worker's thread; 0 before it runs.
+    /// The kernel's thread number of each worker; 0 before the thread runs.
     pub(super) threads: Box<[AtomicI32]>,
-    /// How long requests may wait. Written by the admin thread once a second.
+    /// The limits on waiting. The admin thread writes them once a second.
     pub(super) limits: ArcSwap<WaitLimits>,
 }
 
 impl Board {
-    /// For a server with so many workers and addresses.
+    /// For a server with this many workers and addresses.
     pub(super) fn new(workers: usize, addresses: usize, samples: Samples, limits: WaitLimits) -> Board {
         Board {
             metrics: WorkerMetrics::new(workers),

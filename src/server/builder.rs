@@ -1,4 +1,4 @@
-//! Building a server by code.
+//! [`Builder`]: builds a server by code.
 
 use super::error::ServeError;
 use super::listening::Inherited;
@@ -7,8 +7,8 @@ use crate::config::{Config, listen_text};
 use crate::net::by_address;
 use std::net::{SocketAddr, UdpSocket};
 
-/// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its
-/// default.
+/// A server to be built from settings, which [`Builder::bind`] checks all at once. Settings that
+/// are not given have their defaults.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -26,28 +26,29 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Where requests arrive; port 0 takes a free one.
+    /// Sets the address where requests arrive; port 0 takes a free port.
     pub fn listen(self, address: SocketAddr) -> Builder {
         self.listen_all([address])
     }
 
-    /// Where requests arrive, in several places: every worker has a socket on each of `addresses`.
+    /// Sets several addresses where requests arrive. Every worker has a socket on each of
+    /// `addresses`.
     pub fn listen_all(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Builder {
         self.set("listen", &listen_text(&Vec::from_iter(addresses)))
     }
 
-    /// Where metrics, latency and health are served, over HTTP; port 0 takes a free one. With
-    /// `None` nowhere: [`Server::metrics`] tells them all the same.
+    /// Sets the HTTP address of metrics, latency and health; port 0 takes a free port. `None` = no
+    /// endpoint; [`Server::metrics`] still works.
     pub fn admin(self, address: impl Into<Option<SocketAddr>>) -> Builder {
         self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
     }
 
-    /// Sockets that are bound already, in place of new ones: on each address one for each worker,
-    /// with `SO_REUSEPORT`. Sets `listen` to their addresses, in the order in which these come
-    /// first, and `workers` to their number. What waits in them when the server stops is left to
-    /// other holders of them.
+    /// Uses sockets that are already bound, instead of new ones: on each address one for each
+    /// worker, with `SO_REUSEPORT`. Sets `listen` to their addresses, in the order of first
+    /// appearance, and `workers` to their number. Datagrams that wait in them when the server stops
+    /// are left to other holders of the sockets.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
-        // Sockets without an address are refused when they are bound to the settings.
+        // Sockets without an address are refused later, when they are compared with the settings.
         let found = by_address(&sockets, |socket| socket.local_addr()).unwrap_or_default();
         let (addresses, workers): (Vec<_>, Vec<_>) =
             found.into_iter().map(|(address, sockets)| (address, sockets.len())).unzip();
@@ -58,14 +59,13 @@ impl Builder {
         }
     }
 
-    /// The number of worker threads.
+    /// Sets the number of worker threads.
     pub fn workers(self, workers: usize) -> Builder {
         self.set("workers", &workers.to_string())
     }
 
-    /// Any setting of [`SETTINGS`](crate::config::SETTINGS), by the name and in the form that flags
-    /// have, such as `set("max-wait", "50ms")`. Of several values of one setting the last one
-    /// holds.
+    /// Sets any setting of [`SETTINGS`](crate::config::SETTINGS), written as for the flag, such as
+    /// `set("max-wait", "50ms")`. The last value of a setting counts.
     pub fn set(mut self, name: &str, value: &str) -> Builder {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
@@ -74,24 +74,24 @@ impl Builder {
     /// The settings as a configuration.
     ///
     /// # Errors
-    /// [`ServeError::Settings`] with everything that is wrong.
+    /// [`ServeError::Settings`] with all problems.
     pub fn config(&self) -> Result<Config, ServeError> {
         let pairs = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         Ok(Config::from_pairs(pairs)?)
     }
 
-    /// Binds the server: see [`Server::bind`].
+    /// Binds the server as [`Server::bind`] does.
     ///
     /// # Errors
-    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Unavailable`] when the
-    /// [`Builder::sockets`] are not those that the settings ask for, and those of [`Server::bind`].
+    /// [`ServeError::Settings`] with all problems. [`ServeError::Unavailable`] if
+    /// [`Builder::sockets`] do not match the settings. Otherwise as [`Server::bind`].
     pub fn bind(self) -> Result<Server, ServeError> {
         Server::with(&self.config()?, Inherited { sockets: self.sockets, admin: None })
     }
 }
 
 impl Server {
-    /// A server to be, with the default settings.
+    /// Starts building a server, from the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -101,7 +101,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    // Do settings become a configuration, the last of a name holding, and is all that is wrong said
+    // Do settings become a configuration, with the last value of a name? Are all problems reported
     // at once?
     #[test]
     fn settings_are_checked_all_at_once() {

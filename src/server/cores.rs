@@ -1,4 +1,5 @@
-//! What a worker's thread stands for. The choice is made where the thread starts, by type.
+//! The kind of core that a worker's thread stands for: real or emulated. Chosen by type where the
+//! thread starts.
 
 use super::board::Board;
 use super::notices::Found;
@@ -11,15 +12,15 @@ use crate::handler::Service;
 use crate::net::{KernelLink, Link, Socket};
 use crate::sched::{WorkerId, turn};
 
-/// A kind of cores: a worker's access to sockets on one of them.
+/// A kind of core, as a worker's access to sockets on it.
 pub(super) trait Cores: Link<Socket = Socket> + Sized {
-    /// The setting that asks for these cores.
+    /// The value of `burn` that selects these cores.
     const BURN: Burn;
 
-    /// The same access as the kernel's.
+    /// Wraps the kernel's access to sockets.
     fn on(link: KernelLink) -> Self;
 
-    /// What drives `engine`, on its worker's own thread.
+    /// Makes what drives `engine`, on the worker's own thread.
     fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         _: (&Config, &Found),
         engine: Engine<'s, 'e, '_, H, M, Self>,
@@ -28,7 +29,7 @@ pub(super) trait Cores: Link<Socket = Socket> + Sized {
     }
 }
 
-/// Cores that work, and pay for each step by themselves.
+/// Real cores, which work and spend the time of each step themselves.
 impl Cores for KernelLink {
     const BURN: Burn = Burn::Cpu;
 
@@ -37,7 +38,7 @@ impl Cores for KernelLink {
     }
 }
 
-/// The engine of `worker`. The number after the last worker's is that of the thread that stops the
+/// Makes the engine of `worker`. The number after the last worker is the thread that stops the
 /// server.
 pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     config: &Config,

@@ -1,4 +1,4 @@
-//! Why a server does not serve.
+//! [`ServeError`] and [`HandOverError`]: why a server does not serve.
 
 use crate::config::Problems;
 use std::io;
@@ -9,21 +9,21 @@ use std::path::PathBuf;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// An address cannot be bound.
+    /// An address could not be bound.
     #[error("cannot bind {address} (--{setting}): {source}")]
     Bind {
-        /// Key of the setting that names the address: `listen` or `admin`.
+        /// Key of the setting with the address: `listen` or `admin`.
         setting: &'static str,
-        /// The address that cannot be bound.
+        /// The address that could not be bound.
         address: SocketAddr,
         /// The kernel's error.
         source: io::Error,
     },
-    /// This system or this program does not give what the settings ask for. The text names the
+    /// This system or program does not provide what the settings ask for. The text names the
     /// setting and what is allowed.
     #[error("{0}")]
     Unavailable(String),
-    /// The sockets of the server that runs cannot be taken over.
+    /// The sockets of the running server could not be taken over.
     #[error("--handover {}: {source}", .path.display())]
     HandOver {
         /// The configured path.
@@ -31,42 +31,42 @@ pub enum ServeError {
         /// The reason.
         source: HandOverError,
     },
-    /// A metric of the handler's own, or a name in
+    /// A name of the handler cannot be used in metrics: of its own metric, or in
     /// [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
-    /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) of the handler, cannot be shown.
+    /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
     #[error("{of}: {name:?}: not allowed; allowed: {allowed}")]
     Name {
-        /// What has the name.
+        /// What the name was for.
         of: &'static str,
         /// The name as given.
         name: String,
-        /// The broken rule.
+        /// The rule that the name breaks.
         allowed: &'static str,
     },
     /// Settings of a [`Builder`](super::Builder) are wrong.
     #[error("{0}")]
     Settings(#[from] Problems),
-    /// The admin endpoint ended by itself. Everything received until then was served.
+    /// The admin endpoint failed, which ends the server. Everything received until then was served.
     #[error("the admin endpoint has ended: {0}")]
     Admin(String),
-    /// The kernel refused something else that the server cannot do without.
+    /// The kernel refused something else that the server needs.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 crate::time::show_as_text!(ServeError);
 
-/// Why a server that runs did not hand over, or one that starts could not take over.
+/// Why a running server did not hand over, or a starting one could not take over.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
-    /// The running server will not hand over to this one.
+    /// The running server refuses to hand over to this one.
     #[error("the running server refuses: {0}")]
     Refused(String),
-    /// The running server has changed its mind.
+    /// The running server had begun to hand over, but keeps serving.
     #[error("the running server serves on: {0}")]
     Stays(String),
-    /// Something failed.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

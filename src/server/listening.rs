@@ -1,4 +1,4 @@
-//! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
+//! A server's sockets: taken from the running server, from systemd, or newly bound.
 
 use super::error::ServeError;
 use super::handover::{self, Door, Predecessor};
@@ -8,24 +8,25 @@ use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 /// The sockets of a server.
-// Dropped in this order: the door's file goes before the sockets close.
+// Fields are dropped in this order: the door's file goes before the sockets close.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) door: Option<Door>,
     pub(super) group: Group,
-    /// `None` where no endpoint is wanted.
+    /// `None` = no endpoint.
     pub(super) admin: Option<TcpListener>,
-    /// Whether the sockets outlive this server, with what waits in them: systemd holds them too.
+    /// Whether the sockets, with what waits in them, outlive this server because systemd holds them
+    /// too.
     pub(super) kept: bool,
-    /// Whether the sockets were bound by another process: the kernel may have dropped datagrams
-    /// that are not this server's to count.
+    /// Whether another process bound the sockets. Then the kernel may have dropped datagrams that
+    /// this server must not count.
     pub(super) used: bool,
-    /// The server that serves until this one does.
+    /// The running server, which serves until this one does.
     pub(super) predecessor: Option<Predecessor>,
 }
 
 impl Listening {
-    /// The sockets for `config`.
+    /// Opens or takes over the sockets for `config`.
     pub(super) fn open(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
         let is_passed = !inherited.sockets.is_empty() || inherited.admin.is_some();
         let listening = if is_passed { None } else { Listening::take_over(config)? };
@@ -33,7 +34,7 @@ impl Listening {
             Some(listening) => return Ok(listening),
             None => Listening::bind(config, inherited)?,
         };
-        // Only now: of two servers that start at once, one has the port and comes here.
+        // Only now: of two servers that start at once, only the one that got the port comes here.
         if let Some(path) = &config.handover {
             let refused = |error| {
                 let (path, allowed) = (path.display(), "allowed: off, or a path where this user may make a socket");
@@ -44,7 +45,8 @@ impl Listening {
         Ok(listening)
     }
 
-    /// The sockets of the server that listens at the configured path; `None` if there is none.
+    /// Takes the sockets of the server that listens at the configured path; `None` if there is
+    /// none.
     fn take_over(config: &Config) -> Result<Option<Listening>, ServeError> {
         let Some(path) = &config.handover else { return Ok(None) };
         let offered = handover::ask(path).map_err(|source| ServeError::HandOver { path: path.clone(), source })?;
@@ -82,8 +84,8 @@ impl Listening {
     }
 }
 
-/// The buffers of a socket: receive, then send. For each the bytes asked for, the kernel's limit,
-/// and what follows where it grants less.
+/// The buffers of a socket, receive and send: name, requested bytes, the kernel's limit, and the
+/// consequence of a smaller buffer.
 const BUFFERS: [(&str, usize, &str, &str); 2] = [
     ("receive", RECV_BUFFER_BYTES, "net.core.rmem_max", "bursts will be dropped sooner"),
     (
@@ -94,7 +96,7 @@ const BUFFERS: [(&str, usize, &str, &str); 2] = [
     ),
 ];
 
-/// What to log of each socket buffer for which the kernel granted less than was asked for.
+/// Log messages for socket buffers that the kernel granted smaller than requested.
 pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<String> {
     let buffers = BUFFERS.into_iter().zip([receive_bytes, send_bytes]);
     let small = buffers.filter(|((_, bytes, ..), granted)| granted < bytes);
@@ -107,22 +109,21 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
     small.map(text).collect()
 }
 
-/// Sockets that systemd has bound and passes on (sd_listen_fds(3)), or the program around the
-/// server. They outlive this server, and so does what waits in them: a restart of the service loses
-/// nothing.
+/// Sockets bound and passed on by systemd (sd_listen_fds(3)), or by the surrounding program. They
+/// outlive this server with what waits in them, so a restart of the service loses nothing.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
-    /// The UDP sockets, for requests; those of each address in the order of the workers.
+    /// UDP sockets for requests; those of each address in the order of the workers.
     pub(super) sockets: Vec<UdpSocket>,
-    /// The TCP listener, for the admin endpoint.
+    /// TCP listener for the admin endpoint.
     pub(super) admin: Option<TcpListener>,
 }
 
 impl Inherited {
-    /// What `LISTEN_FDS` says, if `LISTEN_PID` is this process. The variables are removed.
+    /// Takes the sockets of `LISTEN_FDS`, if `LISTEN_PID` is this process. Removes these variables.
     ///
     /// # Errors
-    /// When a socket is of no use here; the error names it as its unit does.
+    /// When a socket is of no use here. The error names it as its unit does.
     #[cfg(feature = "admin")]
     pub(super) fn from_environment() -> Result<Inherited, ServeError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -149,14 +150,14 @@ impl Inherited {
     }
 }
 
-/// Whether a socket at `bound` is what `asked` means.
+/// Whether a socket at `bound` satisfies the setting `asked`.
 fn fits(asked: &SocketAddr, bound: SocketAddr) -> bool {
     bound == *asked || (bound.ip() == asked.ip() && asked.port() == 0)
 }
 
-/// The group of `sockets`, which another process has bound. They must be those that `config` asks
-/// for: on each address as many as there are workers. If it `completes` them, it opens those that
-/// are missed: a socket unit whose file has changed keeps the sockets that it has.
+/// Makes a group of `sockets`, which another process has bound. They must match `config`: on each
+/// address one for each worker. If it `completes` them, it opens missing ones, because a socket
+/// unit whose file has changed keeps its old sockets.
 ///
 /// # Errors
 /// The setting that does not fit, and what is allowed.
@@ -197,8 +198,8 @@ fn adopted(config: &Config, sockets: Vec<UdpSocket>, completes: bool) -> Result<
              line of ListenDatagram= with ReusePort=yes in a socket unit)"
         ));
     }
-    // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and
-    // gives all to the last one.
+    // systemd sets SO_REUSEADDR. The kernel then also lets UDP sockets share an address, but gives
+    // all datagrams to the last one.
     let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
     if workers > 1 && found.iter().flat_map(|(_, sockets)| sockets).any(is_alone) {
         return Err(format!(

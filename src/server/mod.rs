@@ -1,6 +1,6 @@
-//! Composition and life cycle: sockets, workers, admin HTTP, shutdown.
+//! The server: binds sockets, runs workers, serves admin HTTP, and stops.
 //!
-//! A [`Server`] is bound, then run on the calling thread until it is told to stop, and ends with a
+//! A [`Server`] is bound, then runs on the calling thread until it is told to stop, and returns a
 //! [`Report`]:
 //!
 //! ```

@@ -1,23 +1,22 @@
-//! How heavy requests learn of fresh ones on this system: `--notices`, as far as the kernel permits
-//! it.
+//! Chooses how heavy requests learn of fresh ones: `--notices`, as far as the kernel permits.
 
 use super::error::ServeError;
 use crate::config::Notices;
 use crate::runtime::notice;
 
-/// The way that is at work.
+/// The way in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Whether the kernel gives notices.
     pub(super) by_kernel: bool,
-    /// The name of the way, and why it is not the better one.
+    /// The name of the way, with the reason if it is not the better one.
     pub(super) text: String,
 }
 
 /// The permitted way nearest to `wanted`.
 ///
 /// # Errors
-/// [`ServeError::Unavailable`] where the kernel gives none and nothing else is wanted.
+/// [`ServeError::Unavailable`] if the kernel gives no notices and only they are wanted.
 pub(super) fn find(wanted: Notices) -> Result<Found, ServeError> {
     if wanted == Notices::Looks {
         return Ok(Found { by_kernel: false, text: Notices::Looks.name().to_owned() });

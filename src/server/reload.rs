@@ -1,5 +1,5 @@
-//! Reading the configuration again while the server runs: all of it or nothing. `/config` shows
-//! what became of it.
+//! Reloads the configuration while the server runs, all of it or nothing. `/config` shows the
+//! result.
 
 use crate::config::{Claim, Config, Effective, Origin, Problems, Reloaded, reload};
 use crate::runtime::continuation::{guarded, lock};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex};
 pub(super) type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 pub(super) type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 
-/// What the configuration comes from, and what became of the last attempt to read it again.
+/// The source of the configuration, and the result of the last reload.
 pub(crate) struct Reloads {
-    /// How to read it; `None` where a program has made it.
+    /// Loads the configuration; `None` if code made it.
     load: Option<Load>,
-    /// What else follows it.
+    /// Functions to call with each new configuration.
     pub(super) then: Vec<Apply>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configuration as of now: that of the start in all that takes a restart.
+    /// The current configuration. Settings that need a restart have their values from the start.
     live: Arc<Effective>,
     reloads: u64,
-    /// Seconds since 1970, and what came of it; `None` before the first attempt.
+    /// Time of the last reload in seconds since 1970, and its result; `None` before the first.
     last: Option<(f64, Result<Reloaded, Problems>)>,
 }
 
@@ -32,20 +32,20 @@ impl Reloads {
         Reloads { load, then: Vec::new(), state }
     }
 
-    /// For a server whose `config` a program has made.
+    /// For a server whose `config` was made by code.
     pub(crate) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
         Reloads::new(Effective { config: config.clone(), rows }, None)
     }
 
-    /// The configuration as of now: that of the start in all that takes a restart.
+    /// The current configuration. Settings that need a restart have their values from the start.
     pub(crate) fn live(&self) -> Arc<Effective> {
         lock(&self.state).live.clone()
     }
 
-    /// Reads the configuration again, and lets `take` follow it from the live one; nothing where
-    /// anything is wrong. False if a program has made the configuration, and nothing else follows
+    /// Reloads the configuration, and calls `take` with the live and the new one. Changes nothing
+    /// if anything is wrong. Returns false if code made the configuration and no function follows
     /// SIGHUP.
     pub(crate) fn read(&self, take: impl FnOnce(&Config, &Config)) -> bool {
         let running = self.live();
@@ -82,7 +82,7 @@ impl Reloads {
         true
     }
 
-    /// The settings, where each comes from, and the last attempt to read them again.
+    /// The settings with their origins, and the last reload.
     #[cfg(feature = "admin")]
     pub(crate) fn to_json(&self) -> String {
         use serde_json::{Value, json};

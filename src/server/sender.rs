@@ -1,4 +1,4 @@
-//! Datagrams that nothing has asked for.
+//! [`Sender`]: sends datagrams that are not replies.
 
 use super::serve::Server;
 use crate::config::listen_text;
@@ -6,34 +6,33 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// Sends datagrams from an address of a server, from any thread, also within a handler. One may be
-/// a notification, or a message long after the end of a request. A reply of several datagrams needs
-/// none ([`Reply::begin_datagram`](crate::handler::Reply::begin_datagram)).
+/// Sends datagrams from an address of a server, from any thread, also in a handler: notifications,
+/// or messages long after a request has ended. A reply of several datagrams does not need it
+/// ([`Reply::begin_datagram`](crate::handler::Reply::begin_datagram)).
 ///
-/// What it sends has no fate and is not counted: only the kernel's send buffer bounds it. **It is
-/// not bounded by `--amplification` either**: send only where the address is proven, or on an
-/// operator's word.
+/// These datagrams have no fate and are not counted; only the kernel's send buffer bounds them.
+/// **They are not bounded by `--amplification` either**: send only to addresses that are proven, or
+/// that an operator has named.
 #[derive(Clone, Debug)]
 pub struct Sender {
     socket: Arc<UdpSocket>,
 }
 
 impl Server {
-    /// What sends datagrams from the server's address, of several the first, that are no replies.
-    /// As long as it exists, so does the socket: the address of a server that was bound and never
-    /// run stays taken.
+    /// A [`Sender`] from the server's first address. While it exists, so does the socket: the
+    /// address of a server that was bound but never run stays in use.
     ///
     /// # Errors
-    /// When the kernel has no more descriptors.
+    /// When the kernel has no descriptors left.
     pub fn sender(&self) -> io::Result<Sender> {
         self.sender_from(self.udp_address())
     }
 
-    /// Like [`Server::sender`], from `address`, one of [`Server::udp_addresses`].
+    /// As [`Server::sender`], from `address`, one of [`Server::udp_addresses`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] when the server has no such address; when the kernel has
-    /// no more descriptors.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the server has no such address. Other errors when the
+    /// kernel has no descriptors left.
     pub fn sender_from(&self, address: SocketAddr) -> io::Result<Sender> {
         let group = &self.start.bound.listening.group;
         let Some(number) = group.addresses.iter().position(|known| *known == address) else {
@@ -46,11 +45,11 @@ impl Server {
 }
 
 impl Sender {
-    /// Hands `bytes` to the kernel, for `peer`; never waits. On a server bound to all addresses the
-    /// kernel chooses which of them it leaves from.
+    /// Passes `bytes` for `peer` to the kernel, without ever waiting. On a server bound to the
+    /// wildcard, the kernel chooses the source address.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when the send buffer is full; what the kernel says otherwise.
+    /// [`io::ErrorKind::WouldBlock`] if the send buffer is full, otherwise the kernel's error.
     pub fn send(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
         self.socket.send_to(bytes, peer).map(drop)
     }

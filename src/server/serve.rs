@@ -1,4 +1,4 @@
-//! A server, from its binding to its run.
+//! [`Server`]: from binding to running.
 
 use super::admin::{self, Metrics, waiting};
 use super::board::Board;
@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// A server that listens and does not serve yet.
+/// A server that listens but does not serve yet.
 ///
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 pub struct Server {
@@ -41,37 +41,34 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker. With
-    /// `handover` in `config`, it takes the sockets of the server that listens there, if there is
-    /// one. Raises this process's limit of open files to its hard limit.
+    /// Binds the addresses of `config`, with one UDP socket per worker on each address of `listen`.
+    /// With `handover`, takes the sockets of the server that listens at its path, if there is one.
+    /// Raises this process's limit of open files to the hard limit.
     ///
-    /// # Errors
-    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] says which setting asks
-    /// for more open files, memory or system calls than this system gives. [`ServeError::HandOver`]
-    /// says why the running server serves on.
+    /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] names the setting that
+    /// needs more open files, memory or system calls than this system gives.
+    /// [`ServeError::HandOver`] says why the running server keeps serving.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::default())
     }
 
-    /// Like [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are
-    /// any. Removes these variables from the environment, and so must be called before other
-    /// threads read it.
+    /// As [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are
+    /// any. Removes these variables from the environment, so call it before other threads read the
+    /// environment.
     ///
     /// # Errors
-    /// See [`Server::bind`]; [`ServeError::Unavailable`] when the sockets are not those that
-    /// `config` asks for.
+    /// As [`Server::bind`], and [`ServeError::Unavailable`] if the sockets do not match `config`.
     #[cfg(feature = "admin")]
     pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::from_environment()?)
     }
 
     pub(super) fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
-        // The clock counts from its first reading, and what comes to the sockets must not come
-        // before that.
+        // The clock counts from its first reading, which must come before the first datagram.
         clock::now();
         sizes::provide_descriptors(config.workers, config.listen.len())?;
         Memory::of(config).probe(config.stack_bytes)?;
-        // If they cannot be read, the control thread logs that once a second has passed.
+        // If unreadable, the control thread logs it after a second.
         let addresses = HostAddresses::read().unwrap_or_default();
         if let Some(&address) = config.listen.iter().find(|address| addresses.is_group(address.ip())) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
@@ -114,33 +111,32 @@ impl Server {
         Ok(Server { start, announced: false })
     }
 
-    /// The bound UDP address, where requests arrive; of several the first.
+    /// The bound UDP address where requests arrive; the first if there are several.
     pub fn udp_address(&self) -> SocketAddr {
         self.udp_addresses()[0]
     }
 
-    /// The bound UDP addresses, where requests arrive, at least one, in the order of `listen`.
+    /// The bound UDP addresses where requests arrive, at least one, in the order of `listen`.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
         &self.start.bound.listening.group.addresses
     }
 
-    /// The bound address of the admin endpoint; `None` if there is none.
+    /// The bound address of the admin endpoint; `None` = no endpoint.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        // A bound listener has an address; if the kernel does not report it, the configured one is
-        // the best answer.
+        // If the kernel does not report the bound address, the configured one is the best answer.
         let Bound { listening, config, .. } = &self.start.bound;
         listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(config.admin))
     }
 
-    /// What `forebay serve` says when it serves:
-    /// `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`. Several UDP
-    /// addresses are separated by commas, without spaces.
+    /// The line that `forebay serve` prints when it serves: `listening on udp 127.0.0.1:9000, admin
+    /// http://127.0.0.1:9001`, or `admin off`. Commas without spaces separate several UDP
+    /// addresses.
     pub fn announcement(&self) -> String {
         let admin = self.admin_address().map_or_else(|| "off".to_owned(), |address| format!("http://{address}"));
         format!("listening on udp {}, admin {admin}", listen_text(self.udp_addresses()))
     }
 
-    /// A handle that tells what this server has measured, from another thread.
+    /// A handle that reads this server's measurements from another thread.
     pub fn metrics(&self) -> Metrics {
         self.start.metrics.clone()
     }
@@ -150,15 +146,15 @@ impl Server {
         self.start.conduct.stop.clone()
     }
 
-    /// Also stops on SIGTERM, SIGINT and SIGQUIT, each signal acting as one call of
-    /// [`StopHandle::stop`]. SIGHUP makes a program of `forebay::main` read its configuration
-    /// again; in other programs it does nothing, and neither do SIGUSR1 and SIGUSR2. Uncaught, each
-    /// would kill the process without a drain. It makes no difference whether the launcher had
-    /// blocked or ignored them: under `nohup` too, SIGHUP reads the configuration.
+    /// Also stops on SIGTERM, SIGINT and SIGQUIT; each signal acts as one call of
+    /// [`StopHandle::stop`]. SIGHUP makes a program of `forebay::main` reload its configuration. In
+    /// other programs it does nothing, and neither do SIGUSR1 and SIGUSR2. Uncaught, each would
+    /// kill the process without a drain. Signals that the launcher blocked or ignored are caught
+    /// too: even under `nohup`, SIGHUP reloads the configuration.
     ///
-    /// Where a handler never reaches a checkpoint, a second signal ends the process with exit code
-    /// 3, after the summary. After the drain a second signal ends the process with exit code 3
-    /// within a second, whatever a handler has left: blocking tasks, destructors, metrics.
+    /// If a handler never reaches a checkpoint, a second signal ends the process with exit code 3,
+    /// after the summary. After the drain, a second signal ends the process with exit code 3 within
+    /// a second. This holds for whatever a handler has left: blocking tasks, destructors, metrics.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -167,11 +163,11 @@ impl Server {
         Ok(self)
     }
 
-    /// Ends the process with exit code 3, after printing the summary. It does so if the drain
-    /// timeout has passed and a handler does not reach a checkpoint. It also ends the process,
-    /// without the summary, three seconds after the drain timeout, if something else of the handler
-    /// keeps the server. Without this, [`Server::run`] waits for the handler, because a thread
-    /// cannot be taken away from it, or for the second signal of [`Server::stop_on_signals`].
+    /// Ends the process with exit code 3, after the summary, if a handler does not reach a
+    /// checkpoint within the drain timeout. Also ends the process, without the summary, three
+    /// seconds after the drain timeout, if anything else of the handler keeps the server. Without
+    /// this, [`Server::run`] waits for the handler, because a thread cannot be taken away from it,
+    /// or for a second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
         self.start.conduct.exit_when_stuck = true;
         self
@@ -184,17 +180,16 @@ impl Server {
         self
     }
 
-    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`,
-    /// `WATCHDOG_USEC`). A server that takes over from another one feeds the watchdog of that one
-    /// too.
+    /// Tells systemd the server's state, if asked to (`NOTIFY_SOCKET`, `WATCHDOG_USEC`). A server
+    /// that takes over from another one feeds that one's watchdog too.
     pub fn notify_supervisor(mut self) -> Server {
         let predecessor = self.start.bound.listening.predecessor.as_ref().and_then(|predecessor| predecessor.watchdog);
         self.start.conduct.supervisor = Supervisor::from_environment(predecessor);
         self
     }
 
-    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is
-    /// the one it was bound with. What may change while it runs does, all of it or nothing.
+    /// Lets the server reload its configuration by `load` on SIGHUP. `effective` is the
+    /// configuration that it was bound with. Settings that may change then do, all of them or none.
     #[cfg(feature = "cli")]
     pub(crate) fn reload_with(
         mut self,
@@ -205,25 +200,25 @@ impl Server {
         self
     }
 
-    /// Calls `then` with each configuration that the program takes at SIGHUP. It is for what
-    /// depends on that outside the server, as files that the handler has loaded. A refused
-    /// configuration calls nothing. A server that was bound by other code than `forebay::main`
-    /// cannot read its configuration again: `then` gets the one that it has. Serving goes on
-    /// meanwhile; a stop waits until `then` returns. A panic of `then` is logged.
+    /// Calls `then` with each configuration that the program accepts on SIGHUP. Use it for things
+    /// outside the server that depend on the configuration, such as files of the handler. A refused
+    /// configuration calls nothing. A server that was not started by `forebay::main` cannot reload:
+    /// `then` gets its current configuration. Serving goes on meanwhile; a stop waits until `then`
+    /// returns. A panic of `then` is logged.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         self.start.reloads.then.push(Box::new(then));
         self
     }
 
-    /// Shows what `read` gives as the counter `name` on `/metrics`, where it has the suffix
-    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. A metric
-    /// is absent while `read` panics, which the log says. While it takes longer than a second, it
-    /// is absent, and so are those that were added after it.
+    /// Shows the values of `read` on `/metrics`, as a counter called `name` with the suffix
+    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. If `read`
+    /// panics, the metric is absent, and the log says so. If it takes longer than a second, it and
+    /// all metrics added after it are absent.
     ///
     /// # Errors
-    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has letters, digits
-    /// and `_` alone. Names that begin as the server's own do (`forebay_`, `process_`) are not
-    /// allowed, and neither are more than 256.
+    /// [`ServeError::Name`] unless the name is new, begins with a letter, and has only letters,
+    /// digits and `_`. The server's own prefixes (`forebay_`, `process_`) are not allowed, nor are
+    /// more than 256 metrics.
     pub fn counter(
         mut self,
         name: &str,
@@ -237,7 +232,7 @@ impl Server {
     /// As [`Server::counter`], for a value that may fall, without a suffix.
     ///
     /// # Errors
-    /// See [`Server::counter`].
+    /// As [`Server::counter`].
     pub fn gauge(
         mut self,
         name: &str,
@@ -248,17 +243,17 @@ impl Server {
         Ok(self)
     }
 
-    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for
-    /// it; at a stop all that was accepted is finished like requests, within the drain timeout.
+    /// A [`Spawner`] that puts work on this server's workers. Work spawned before [`Server::run`]
+    /// waits for it. At a stop, accepted work is finished like requests, within the drain timeout.
     pub fn spawner(&self) -> Spawner {
         self.start.bound.spawning.spawner()
     }
 
-    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`]
-    /// installs a hook that lets the control thread log them, within a second and ten per second at
-    /// most. It logs through `tracing`, or to standard error if there is no subscriber. All other
+    /// Leaves panics of the handler to the process's panic hook. Without this, [`Server::run`]
+    /// installs a hook that lets the control thread log them, within a second and at most ten per
+    /// second. It logs through `tracing`, or to standard error without a subscriber. All other
     /// panics go to the previous hook. A hook that writes from the worker's thread stops the
-    /// service if its output is not read.
+    /// service if nothing reads its output.
     pub fn keep_panic_hook(mut self) -> Server {
         self.start.conduct.log_panics = false;
         self
@@ -268,9 +263,10 @@ impl Server {
     /// `forebay::main` it prints its [announcement](Server::announcement) once all threads run.
     ///
     /// # Errors
-    /// [`ServeError::Name`] when a name in [`Service::CLASS_NAMES`] or [`Service::REASON_NAMES`] is
-    /// not allowed, [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or
-    /// the like. [`ServeError::Unavailable`] with `burn = "sleep"`, which is the bench server's.
+    /// [`ServeError::Name`] if a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
+    /// not allowed. [`ServeError::Admin`] if the endpoint fails. [`ServeError::Unavailable`] with
+    /// `burn = "sleep"`, which only the bench server supports. Others when the kernel refuses
+    /// threads or readiness queues.
     pub fn run<H: Service>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_as::<KernelLink, H>(handler)
     }
@@ -285,10 +281,10 @@ impl Server {
         })
     }
 
-    /// Like [`Server::run`], and calls `serving` once all threads run. Prints nothing of its own.
+    /// As [`Server::run`], but calls `serving` once all threads run, and prints nothing itself.
     ///
     /// # Errors
-    /// See [`Server::run`].
+    /// As [`Server::run`].
     pub fn run_announced<H: Service>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         self.run_on::<KernelLink, H>(handler, serving)
     }

@@ -1,5 +1,4 @@
-//! What a handler shows on `/metrics` beside the server's own: names of classes and reasons, and
-//! metrics.
+//! What a handler adds to `/metrics`: names of classes and reasons, and its own metrics.
 
 use super::error::ServeError;
 use crate::fate::{Malformed, REASONS, Refused};
@@ -12,16 +11,16 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::{io, iter, thread};
 
-/// What a name is.
+/// The form of a name.
 const WORD: &str = "a letter, then letters, digits and _";
 
-/// Whether `name` is what [`WORD`] says.
+/// Whether `name` has the form of [`WORD`].
 fn is_word(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_word)
 }
 
-/// Checks the names of the classes and of the reasons to reject of a handler.
+/// Checks a handler's names of classes and of reasons to reject.
 ///
 /// # Errors
 /// [`ServeError::Name`] for the first name that is not allowed.
@@ -39,8 +38,8 @@ fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
     words("REASON_NAMES", names, &of_server, "a name that no reason of the server has")
 }
 
-/// Whether these are words, all different, and none of them is one of `taken`, which says what is
-/// allowed then.
+/// Checks that the names have the form of [`WORD`], are all different, and are not in `taken`.
+/// `unlike` says what is allowed instead of a taken name.
 fn words(of: &'static str, names: &[&'static str], taken: &[&str], unlike: &'static str) -> Result<(), ServeError> {
     for (place, name) in names.iter().copied().enumerate() {
         let rules = [
@@ -56,25 +55,26 @@ fn words(of: &'static str, names: &[&'static str], taken: &[&str], unlike: &'sta
     Ok(())
 }
 
-/// What the first of the rules that do not hold allows.
+/// What the first broken rule allows.
 fn broken(rules: &[(bool, &'static str)]) -> Option<&'static str> {
     rules.iter().find(|(holds, _)| !holds).map(|(_, allowed)| *allowed)
 }
 
-/// The most metrics of the handler's own: a page that is scraped every few seconds has a bound.
+/// The most own metrics of a handler, which bounds the page that is scraped every few seconds.
 const OWN_MAX: usize = 256;
 
-/// How to read a metric.
+/// Reads the value of a metric.
 pub(super) type Read = Box<dyn Fn() -> f64 + Send + Sync>;
 
-/// The longest wait for the metrics of the handler's own.
+/// How long to wait for the handler's own metrics.
 pub(super) const READ_WITHIN: Nanos = Nanos::from_secs(1);
-/// The most that wait for one reading: twice the connections of the endpoint.
+/// The most clients that wait for one reading: twice the connections of the endpoint.
 const WAITING_MAX: usize = 64;
-/// The thread that reads these metrics.
+/// The name of the thread that reads the handler's own metrics.
 pub(super) const READER: &str = "forebay-metrics";
 
-/// The metrics of the handler's own. A thread apart reads them: code of users may wait or panic.
+/// The handler's own metrics. A separate thread reads them, because the user's code may wait or
+/// panic.
 #[derive(Clone)]
 pub(super) struct OwnMetrics {
     metrics: Arc<[(OwnValue, Read)]>,
@@ -84,18 +84,18 @@ pub(super) struct OwnMetrics {
 
 #[derive(Default)]
 struct Reading {
-    /// The metric that is read now.
+    /// The metric that is being read.
     at: usize,
     values: Vec<Option<f64>>,
-    /// The metric of which the log said that it takes too long.
+    /// The metric that the log has called too slow.
     told: Option<usize>,
 }
 
 impl OwnMetrics {
-    /// Starts the thread, if there are `metrics`.
+    /// Starts the reading thread, if there are `metrics`.
     ///
     /// # Errors
-    /// When the kernel gives no thread.
+    /// When the kernel refuses the thread.
     pub(super) fn start(metrics: Vec<(OwnValue, Read)>) -> io::Result<OwnMetrics> {
         let (asker, asked) = sync_channel::<Box<dyn FnOnce() + Send>>(WAITING_MAX);
         let reading = Arc::new(Mutex::new(Reading { values: vec![None; metrics.len()], ..Reading::default() }));
@@ -114,21 +114,20 @@ impl OwnMetrics {
             }
         };
         if !own.metrics.is_empty() {
-            // Not of the server's scope, whose end would wait for code of users.
+            // Outside of the server's scope, whose end would wait for the user's code.
             let thread = thread::Builder::new().name(READER.to_owned()).spawn(serve);
             thread.map_err(|error| unstarted("the thread of the handler's metrics", &error))?;
         }
         Ok(own)
     }
 
-    /// Reads the metrics, and calls `then`. Without metrics, `then` is dropped.
+    /// Reads the metrics, then calls `then`. Without metrics, `then` is dropped.
     pub(super) fn read(&self, then: impl FnOnce() + Send + 'static) {
-        // The queue is full where a metric has not ended for long: the wait for `then` is over at
-        // once.
+        // The queue is full if a metric has hung for long. Then the wait for `then` ends at once.
         let _ = self.asker.try_send(Box::new(then));
     }
 
-    /// Reads the metrics for a thread that may wait.
+    /// Reads the metrics on a thread that may wait.
     pub(super) fn read_now(&self) {
         let (said, done) = sync_channel(1);
         self.read(move || {
@@ -139,7 +138,7 @@ impl OwnMetrics {
         }
     }
 
-    /// Forgets what a reading has not read within [`READ_WITHIN`].
+    /// Marks metrics as absent that were not read within [`READ_WITHIN`].
     pub(super) fn late(&self) {
         let Reading { at, values, told } = &mut *lock(&self.reading);
         values[*at..].fill(None);
@@ -149,7 +148,7 @@ impl OwnMetrics {
         }
     }
 
-    /// The values as of the last reading.
+    /// The values of the last reading.
     pub(super) fn values(&self) -> Vec<OwnValue> {
         let reading = lock(&self.reading);
         let read = self.metrics.iter().zip(&reading.values);
@@ -190,8 +189,7 @@ mod tests {
     use super::*;
     use crate::fate::CLASS_NAMES;
 
-    // Are as many names allowed as there are counters, and is each rule that a name breaks said,
-    // with the name?
+    // Are as many names allowed as there are counters? Is each broken rule reported with the name?
     #[test]
     fn names_that_cannot_be_shown_are_refused() {
         const NAMES: [&str; REASONS + 1] =

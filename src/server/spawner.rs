@@ -1,4 +1,4 @@
-//! Work from elsewhere than the sockets: what threads and tasks beside a server put on its workers.
+//! Work from outside the sockets: threads and tasks of the program put it on the server's workers.
 
 use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, lock, new_runtime_id};
@@ -9,12 +9,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// Puts work on the workers of a server, from any thread: what is too long for the task or thread
-/// that asks for it. Cheap to clone.
+/// Puts work on the workers of a server, from any thread, for example work that is too long for the
+/// calling task or thread. Cheap to clone.
 ///
 /// The policy treats it as a request that has hopped to the last pool. It may pass checkpoints,
-/// hop, fork, and work uninterrupted, as a handler does; it waits for its own parts only. It has no
-/// deadline and no fate: `/metrics` counts it as `forebay_spawned_total`.
+/// hop, fork, and work uninterrupted, as a handler does, but may wait only for its own children. It
+/// has no deadline and no fate; `/metrics` counts it as `forebay_spawned_total`.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -33,24 +33,23 @@ pub struct Spawner {
     spawning: Arc<Spawning>,
 }
 
-/// Work that was not accepted, given back unchanged.
+/// An error: the work was not accepted, and is returned unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError<W> {
-    /// As much is under way as a server takes: 64 for each worker.
+    /// The server already has its maximum of unfinished work, 64 for each worker.
     #[error("as much is under way as the server takes: 64 for each worker")]
     Full(W),
-    /// The server drains, or has ended.
+    /// The server drains or has ended.
     #[error("the server stops")]
     Stopping(W),
 }
 
 impl Spawner {
-    /// Puts `work` where the workers find it; never waits. Dropping the handle does not end the
-    /// work. Two allocations.
+    /// Puts `work` where the workers find it, without ever waiting. Dropping the handle does not
+    /// end the work. Costs two allocations.
     ///
-    /// # Errors
-    /// [`SpawnError`] with the work, when it was not accepted.
+    /// [`SpawnError`] with the work, if it was not accepted.
     pub fn spawn<W>(&self, work: W) -> Result<Spawned<W::Output>, SpawnError<W>>
     where
         W: Future + Send + 'static,
@@ -62,7 +61,7 @@ impl Spawner {
             Err(refused) => return Err(refused(work)),
         };
         let counted = async move {
-            // All of it, and not the field alone.
+            // Moves the whole value in, not only the field.
             let mut entered = entered;
             let value = work.await;
             entered.finished = true;
@@ -70,7 +69,7 @@ impl Spawner {
         };
         let child = Child::spawned(spawning.runtime_id, Box::pin(counted));
         spawning.outside.put(Ready::Spawned(Arc::clone(&child) as _));
-        // Either this sees that the server has ended, or the server finds the work.
+        // Either this thread sees that the server has ended, or the server finds the work.
         if lock(&spawning.state).ended {
             spawning.abort_rest();
         }
@@ -84,33 +83,32 @@ impl fmt::Debug for Spawner {
     }
 }
 
-/// Shows the error without the work: futures cannot be shown.
+/// Shows the error without the work, because futures cannot be shown.
 impl<W> fmt::Debug for SpawnError<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// The result of spawned work to be: a future for any executor, a handler among them; threads call
+/// The handle of spawned work: a future for any executor or handler. Threads call
 /// [`Spawned::join`].
 ///
-/// # Panics
 /// When it is polled again after it has given its result.
 pub struct Spawned<T> {
     child: Arc<Child<T>>,
 }
 
-/// Why spawned work came to no result.
+/// Why spawned work has no result.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfinished {
-    /// The work panicked, or a part of it that it had forked did.
+    /// The work, or a child that it forked, panicked.
     #[error("the work panicked")]
     Panicked,
-    /// The work waited for something that is no part of its own.
+    /// The work waited for something other than its own children.
     #[error("the work waits for something that is no part of its own")]
     Stalled,
-    /// The queue to which the work gave way or hopped was full.
+    /// The work yielded or hopped to a queue that was full.
     #[error("a queue on the way was full")]
     QueueFull,
     /// The server ended before the work did.
@@ -121,8 +119,8 @@ pub enum Unfinished {
 crate::time::show_as_text!(Unfinished);
 
 impl<T: Send + 'static> Spawned<T> {
-    /// Waits for the end of the work. A handler awaits the handle instead: this would keep its
-    /// worker from the work.
+    /// Waits for the end of the work. A handler must await the handle instead, because this would
+    /// block its worker.
     ///
     /// # Errors
     /// Why there is no result.
@@ -141,7 +139,7 @@ impl<T: Send + 'static> Future for Spawned<T> {
         };
         Poll::Ready(found.map_err(|cause| match cause {
             AbortCause::Failed => Unfinished::Panicked,
-            // Without a deadline nothing expires, and nothing cancels what has a handle.
+            // There is no deadline to expire, and nothing cancels work that has a handle.
             AbortCause::Stalled | AbortCause::Expired | AbortCause::Cancelled => Unfinished::Stalled,
             AbortCause::Full => Unfinished::QueueFull,
             AbortCause::Draining => Unfinished::Stopped,
@@ -166,16 +164,16 @@ pub(super) struct Spawning {
 #[derive(Default)]
 struct State {
     under_way: usize,
-    /// Whether nothing more is accepted.
+    /// Whether no more work is accepted.
     closed: bool,
     /// Whether no worker will look for work any more.
     ended: bool,
-    /// How many ended so, in the order of [`SpawnEnd::ALL`].
+    /// How many ended in each way, in the order of [`SpawnEnd::ALL`].
     ends: [u64; SpawnEnd::ALL.len()],
 }
 
 impl Spawning {
-    /// For a server with `workers` workers, none of which runs yet, and so many `slots`.
+    /// For a server with `workers` workers, none of which runs yet, and `slots` wait slots.
     pub(super) fn new(workers: usize, slots: usize) -> Spawning {
         let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {
@@ -186,12 +184,13 @@ impl Spawning {
         }
     }
 
-    /// From now on nothing is accepted; what was is still to be finished.
+    /// Accepts no more work. Accepted work is still to be finished.
     pub(super) fn close(&self) {
         lock(&self.state).closed = true;
     }
 
-    /// Work that was accepted and has not ended. After [`Spawning::close`] it only falls.
+    /// Number of accepted pieces of work that have not ended. It only falls after
+    /// [`Spawning::close`].
     pub(super) fn under_way(&self) -> usize {
         lock(&self.state).under_way
     }
@@ -201,7 +200,7 @@ impl Spawning {
         lock(&self.state).ends
     }
 
-    /// Room for one more piece of work, or how it is refused.
+    /// Reserves room for one more piece of work. The error makes the refusal.
     fn enter<W>(self: &Arc<Self>) -> Result<Entered, fn(W) -> SpawnError<W>> {
         let mut state = lock(&self.state);
         if !state.closed && state.under_way < self.most {
@@ -209,11 +208,11 @@ impl Spawning {
             return Ok(Entered { spawning: Arc::clone(self), finished: false });
         }
         state.ends[SpawnEnd::Refused as usize] += 1;
-        // A server that stops has no room again: the caller need not try once more.
+        // A stopping server has no room again, so the caller need not retry.
         Err(if state.closed { SpawnError::Stopping } else { SpawnError::Full })
     }
 
-    /// Ends what no worker will take any more.
+    /// Ends work that no worker will take any more.
     fn abort_rest(&self) {
         while let Some(child) = self.outside.next_spawned() {
             child.abort(AbortCause::Draining);
@@ -221,8 +220,8 @@ impl Spawning {
     }
 }
 
-/// The server's hold on its spawners. When dropped, all that has not begun ends, and nothing more
-/// is accepted.
+/// The server's side of its spawners. When dropped, work that has not begun ends, and no more is
+/// accepted.
 pub(super) struct Owner(pub(super) Arc<Spawning>);
 
 impl Owner {
@@ -235,13 +234,13 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         (state.closed, state.ended) = (true, true);
-        // What ends takes the lock.
+        // Ending work takes this lock.
         drop(state);
         self.0.abort_rest();
     }
 }
 
-/// Lives within the work's future, and counts its end when it is dropped.
+/// Lives in the work's future, and counts its end when dropped.
 struct Entered {
     spawning: Arc<Spawning>,
     finished: bool,
@@ -253,8 +252,8 @@ impl Drop for Entered {
         let end = match self.finished {
             true => SpawnEnd::Finished,
             false if std::thread::panicking() => SpawnEnd::Panicked,
-            // Until the drain is over nothing but a fault of its own ends it, and that may as well
-            // be in time.
+            // Before the end of the drain, only a fault of its own ends it, which may also happen
+            // just then.
             false if state.closed => SpawnEnd::Stopped,
             false => SpawnEnd::Aborted,
         };

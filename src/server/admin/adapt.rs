@@ -1,4 +1,4 @@
-//! The policy in force, and the rule that changes it, as a configuration wants them.
+//! The policy and its adaptation, as a configuration wants them.
 
 use super::waiting;
 use crate::config::{Burn, Classify, Config};
@@ -8,18 +8,18 @@ use crate::sched::{Adaptation, Made, Tuning, grouping};
 use crate::time::Nanos;
 use crate::yields;
 
-/// The initial policy of `config`.
+/// The adaptation with the initial policy of `config`.
 pub(crate) fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (yields::least_time(), measured_look(), measured_notice()))
 }
 
-/// `measured`: what a yield, a look and a notice take on a real core.
+/// As [`adaptation`]; `measured` gives the cost of a yield, a look and a notice on a real core.
 fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
-    // In the unit of measured service times: an emulated core is charged this, a real one is
-    // measured.
+    // In the unit of the measured service times: on an emulated core the charged costs, on a real
+    // core the measured ones.
     let (yield_cost, look_cost, notice_cost) = match config.burn {
-        // Only what follows measurements weighs it, and to measure it takes time.
+        // Only policies that adapt need the costs, and measuring takes time.
         _ if !entry.adapts => Default::default(),
         Burn::Cpu => measured(),
         Burn::Sleep => {
@@ -46,7 +46,7 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
     adaptation
 }
 
-/// What was decided under a policy that adapts, for readers outside.
+/// The decision of a policy that adapts, as metrics and the log show it.
 pub(crate) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
     let budget_us = budget.map(Nanos::as_micros_f64);
     Decision { policy: name.name().to_owned(), budget_us, reserved: *reserved, reason: reason.clone() }

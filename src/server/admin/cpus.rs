@@ -1,9 +1,9 @@
-//! Follows the CPUs that this process may use while it runs: a cpuset, an affinity mask and a quota
-//! may change.
+//! Follows the number of CPUs that this process may use, because a cpuset, an affinity mask and a
+//! quota may change while it runs.
 
 use std::cmp::Ordering;
 
-/// How many CPUs this process may use.
+/// The number of CPUs that this process may use, at the start and now.
 #[derive(Debug)]
 pub(crate) struct Cpus {
     at_start: usize,
@@ -15,14 +15,15 @@ impl Cpus {
         Cpus { at_start: cpus, now: cpus }
     }
 
-    /// To be called once a second with the CPUs of now. Once they have changed, returns how many of
-    /// `workers` may work, and logs it. Where none `parks`, each alone serves its socket.
+    /// Call once a second with the current number of CPUs. After a change, returns how many of
+    /// `workers` may work, and logs it. `parks` is false if each worker alone serves its socket, so
+    /// that none may park.
     pub(crate) fn follow(&mut self, cpus: usize, workers: usize, parks: bool) -> Option<usize> {
         let before = std::mem::replace(&mut self.now, cpus);
         if cpus == before {
             return None;
         }
-        // More workers than CPUs are a choice, which holds for fewer CPUs, too.
+        // Starting more workers than CPUs was a choice; the ratio is kept with fewer CPUs.
         let working = workers.min(cpus.max((workers * cpus).div_ceil(self.at_start)));
         let text = match cpus.cmp(&before) {
             _ if cpus > self.at_start => "this process may use more CPUs than at its start: a restart would use them",
@@ -40,8 +41,8 @@ mod tests {
     use super::*;
     use crate::server::admin::logged;
 
-    // Do as many work as there are CPUs, or their part where there are more workers? Is each change
-    // one line?
+    // Do as many workers work as there are CPUs, or the same share if there are more workers? Is
+    // each change one line?
     #[test]
     fn workers_follow_the_cpus() {
         let follow = |workers: usize, parks| {

@@ -1,6 +1,5 @@
-//! The gate: while the server is overloaded, the kernel turns away a part of what comes from
-//! sources that take too much. `sched/overload` argues the rule; here it is carried out and
-//! counted.
+//! The gate: under overload, the kernel drops part of the datagrams from sources that take too
+//! much. `sched/overload` argues the rule; this file carries it out and counts.
 
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
@@ -12,72 +11,73 @@ use crate::time::{Breaker, Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
 use std::{fs, mem};
 
-/// A period. A decision comes no sooner than a queue can stand again, so that it sees what the last
-/// one brought.
+/// The period of the gate. A decision comes no sooner than a queue can stand again, so that it sees
+/// the effect of the last one.
 pub(crate) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
-/// All sockets get another program no sooner than after this time for each instruction at each
-/// socket: 1 % of a CPU. The kernel takes 180 to 250 ns for one, of 3,067 and of 126.
+/// The least time between two programs, for each instruction at each socket: 1 % of a CPU. The
+/// kernel takes 180 to 250 ns per instruction, for programs of 3,067 and of 126.
 const PAUSE: Nanos = Nanos::from_micros(20);
-/// The memory for two programs of the most rules (70 kB), and for the most trusted networks. While
-/// one replaces another, a socket has both.
+/// Bytes for two programs with the most rules (70 kB) and for the most trusted networks. A socket
+/// holds both while one replaces the other.
 const MEMORY: f64 = 98_304.0;
-/// The memory that a socket has by default before Linux 6.8.
+/// Bytes that a socket has for filters by default before Linux 6.8.
 const MEMORY_OF_SOCKET: f64 = 20_480.0;
 
-/// A queue that stands only after a longer time does not delay decisions.
+/// Decisions wait at most for queues that stand within this time.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
-/// Workers are busy that idle for less than a tenth of the time.
+/// Workers count as busy if they are idle for less than one part in this many.
 const IDLE_SHARE: u64 = 10;
-/// Full buffers count from 5 % of what is received: less is a burst.
+/// Full buffers count if they drop more than one part in this many, 5 %, of what is received. Less
+/// is a burst.
 const FULL_SHARE: u64 = 20;
 
-/// Whether sources are limited under `config`. The kernel passes a GRO batch as one packet, and
-/// counts it as one. `UDP_GRO` cannot be off while a filter is on: the kernel would no longer say
-/// where the datagrams of a waiting GRO batch end.
+/// Whether the gate is in use under `config`. Not with GRO: the kernel passes a GRO batch as one
+/// packet and counts it as one. And `UDP_GRO` cannot be switched off under a filter, because the
+/// kernel would no longer tell where the datagrams of a waiting batch end.
 pub(crate) fn is_on(config: &Config) -> bool {
     config.gate == config::Gate::Auto && config.io != Io::Gro
 }
 
-/// The state of the gate.
+/// The state of the gate between two decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     on: bool,
     sources: Sources,
-    /// Of the programs.
+    /// Seed of the programs' hashes.
     seed: u64,
     in_force: Rules,
-    /// The part of all rules that the kernel has memory for.
+    /// The part of the most rules that the kernel has memory for.
     scale: f64,
-    /// Whether full buffers alone brought it on. Else they say nothing while it is on: drops of
-    /// ours are its own then, and those of others may be another program's.
+    /// Whether full buffers alone activated the gate. Otherwise drops mean nothing while it is
+    /// active: those of ours are the gate's own, and those of others may be another program's.
     by_full: bool,
     /// Whether a queue stood in the last period.
     stood: bool,
-    /// Periods since the last decision, and the queues that stood in them.
+    /// Number of periods since the last decision, and the queues that stood in them.
     periods: u32,
     standing: Standing,
-    /// Requests that began since then, and those that would have, had there been time. Of those
-    /// that were shed only what the gate as it is now has let in: what waited before it changed
-    /// says nothing of it.
+    /// Requests since the last decision: those that began, and those that would have, had there
+    /// been time. Of the shed ones, only those that the current rules have admitted: older ones say
+    /// nothing about these rules.
     served: u64,
     not_served: u64,
-    /// All that were shed since then.
+    /// All requests shed since the last decision.
     shed: u64,
-    /// The counters when it last decided, and the drops where they were read.
+    /// The counters at the last decision, and the drops if they were read.
     last: (Counts, Option<Drops>),
-    /// The readings when the gate came on, and what it had turned away before.
+    /// The readings when the gate became active, and what it had dropped before.
     began: Option<(Drops, u64)>,
-    /// What it turned away, at least.
+    /// Datagrams that the gate dropped, at least.
     turned_away: u64,
-    /// Whether that could not be read when it last changed.
+    /// Whether that count was unreadable at the last reading while the gate was active.
     unread: bool,
     replace_at: Nanos,
-    /// Whether the kernel takes no filter.
+    /// Whether the kernel refuses filters for now.
     breaker: Breaker,
     told: Onset,
 }
 
-/// Datagrams dropped at our sockets, and dropped for another reason than a filter at any.
+/// Datagrams dropped at our sockets, and at any socket for another reason than a filter.
 type Drops = (u64, u64);
 
 impl Gate {
@@ -92,7 +92,7 @@ impl Gate {
         Gate { on, scale, seed: RandomState::new().hash_one(0), ..Gate::default() }
     }
 
-    /// For readers outside.
+    /// The state of the gate as metrics show it; `None` if it is not in use.
     pub(crate) fn state(&self) -> Option<GateState> {
         self.on.then(|| GateState {
             share: self.sources.let_through(&self.in_force),
@@ -105,13 +105,13 @@ impl Gate {
         self.in_force == Rules::OPEN
     }
 
-    /// What it turned away, at least; `None` where that cannot be read.
+    /// Datagrams that the gate dropped, at least; `None` if unreadable.
     fn dropped(&self) -> Option<u64> {
         (!self.unread).then_some(self.turned_away)
     }
 
-    /// Decides what the kernel turns away until the next decision, from what the workers noted.
-    /// `kernel_dropped`: at our sockets, since the start.
+    /// Decides what the kernel drops until the next decision, from what the workers noted.
+    /// `kernel_dropped` gives the drops at our sockets since the start.
     pub(crate) fn decide(
         &mut self,
         board: &Board,
@@ -149,7 +149,7 @@ impl Gate {
         if !is_active {
             self.by_full = is_full && shed == Standing::None;
         }
-        // A pause of the host also makes requests wait, once.
+        // A pause of the host also makes requests wait, but only once.
         let lasts = mem::replace(&mut self.stood, shed != Standing::None || is_full);
         let standing = match shed {
             _ if !lasts && !is_active => Standing::None,
@@ -165,7 +165,7 @@ impl Gate {
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
         let interval = board.limits.load().of(heavy).interval;
-        // Workers that idle need no longer look.
+        // Idle workers show that no more observation is needed.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return;
         }
@@ -183,22 +183,22 @@ impl Gate {
         }
     }
 
-    /// Counts what the gate turned away, as of these readings. The drops of others were read after
-    /// ours, and before ours when the gate came on. So they are never too few.
+    /// Updates the count of datagrams that the gate dropped. The drops of others are read after
+    /// ours, but before ours when the gate became active. So the others' drops are never too few.
     fn count(&mut self, drops: Option<Drops>) {
         if self.is_open() {
             return;
         }
         self.unread = drops.is_none();
         let Some(now) = drops else { return };
-        // Where it could not be read when the gate came on, it counts from here on.
+        // If it was unreadable when the gate became active, the count starts here.
         let ((ours, others), before) = *self.began.get_or_insert((now, self.turned_away));
         let turned_away = now.0.saturating_sub(ours).saturating_sub(now.1.saturating_sub(others));
-        // What others drop elsewhere must not let the count fall.
+        // Drops of others at other sockets must not let the count fall.
         self.turned_away = self.turned_away.max(before + turned_away);
     }
 
-    /// Lets the kernel follow `rules`, which differ from those in force.
+    /// Gives the kernel a program for `rules`, which differ from those in force.
     fn replace(&mut self, group: &Group, config: &Config, rules: Rules, drops: Option<Drops>) {
         let opens = rules == Rules::OPEN;
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
@@ -226,7 +226,7 @@ impl Gate {
         self.tell(now);
     }
 
-    /// One line when it comes on, and one when it has been open for a while.
+    /// Logs when the gate becomes active, and when it has been open for a while.
     fn tell(&mut self, now: Nanos) {
         match self.told.see(!self.is_open(), QUIET, now) {
             Some(Turn::Begins) => {
@@ -243,7 +243,7 @@ impl Gate {
     }
 }
 
-/// The part of all rules for which there is memory, by what `net.core.optmem_max` says.
+/// The part of the most rules that fits into the memory of `net.core.optmem_max`.
 fn scale(optmem_max: &str) -> f64 {
     (optmem_max.trim().parse().unwrap_or(MEMORY_OF_SOCKET) / MEMORY).min(1.0)
 }
@@ -255,8 +255,8 @@ mod tests {
     use crate::sched::overload::sources::Part;
     use crate::server::admin::waiting;
 
-    // Is what the gate turned away the rise of our drops less that of others? Is it absent while it
-    // cannot be read, and never less than before?
+    // Is the gate's count the increase of our drops less that of others? Is it absent while
+    // unreadable, and never less than before?
     #[test]
     fn what_cannot_be_read_is_absent() {
         let limits = Rules { rest: 0.5, ..Rules::OPEN };
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(dropped(&mut gate, Some((150, 20))), Some(45), "others drop elsewhere");
         assert_eq!(dropped(&mut gate, None), None);
         assert_eq!(dropped(&mut gate, Some((170, 10))), Some(65));
-        // It comes on again where nothing can be read, and opens.
+        // It becomes active again while nothing can be read, then opens.
         (gate.began, gate.in_force) = (None, limits);
         assert_eq!(dropped(&mut gate, None), None);
         gate.in_force = Rules::OPEN;
@@ -278,13 +278,13 @@ mod tests {
         assert_eq!((dropped(&mut gate, Some((500, 0))), dropped(&mut gate, Some((510, 0)))), (Some(65), Some(75)));
     }
 
-    // Are there fewer rules where a socket has less memory, or nothing is known?
+    // Are there fewer rules if a socket has less memory, or the limit is unknown?
     #[test]
     fn rules_fit_into_the_memory_of_a_socket() {
         assert_eq!(["131072\n", "49152\n", "20480\n", ""].map(|text| (scale(text) * 64.0) as u32), [64, 32, 13, 13]);
     }
 
-    // Does a program stay for some time for each of its instructions, and no longer?
+    // Does a program stay for some time per instruction, and no longer?
     #[test]
     fn programs_are_replaced_after_a_pause() {
         let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
@@ -295,7 +295,7 @@ mod tests {
         let passed = Passed { periods: 1, most: 1e6, shed: 0.0, asked: 1.0 };
         gate.sources.add(7, false, Part::Later, 8_000);
         gate.sources.decide(Standing::Fresh, passed, &Rules::OPEN, 1.0);
-        // Of this source so much comes that all others may come in.
+        // This source sends so much that all others are admitted.
         gate.in_force = Rules { rest: 0.5, ..Rules::OPEN };
         gate.sources.add(7, false, Part::Later, 8_000);
         gate.replace_at = Nanos::MAX;

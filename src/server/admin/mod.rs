@@ -1,12 +1,11 @@
-//! The control thread: collects every second, lets policies adapt, and answers what is asked about
-//! the server. Questions come over HTTP
-//! (`/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz`, feature
-//! `admin`) and by [`Metrics`].
+//! The control thread: collects measurements every second, lets policies adapt, and answers
+//! questions about the server. Questions come over HTTP (`/ /metrics /latency /latency.hlog
+//! /history /slow /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
-//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The
-//! timers of handlers run on it too. The collector and the probe are borrowed from the server's
-//! scope, while HTTP handlers may borrow nothing. So questions come over a channel. The loop in
-//! [`run`], which owns the borrows, collects once for all questions that have arrived.
+//! One thread does all this, on a single-threaded tokio runtime that never handles a packet. The
+//! timers of handlers run on it too. Collector and probe are borrowed from the server's scope, but
+//! HTTP handlers may borrow nothing. So questions come over a channel to the loop in [`run`], which
+//! owns the borrows. It collects once for all questions that have arrived.
 
 pub(super) mod adapt;
 pub(super) mod cpus;
@@ -32,82 +31,82 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// The interval of collecting histograms without scrapes: the width of the finest window's slots.
+/// How often histograms are collected without scrapes: the slot width of the finest window.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
-/// The interval of reading what workers have captured, while they do: their rings hold little more.
+/// How often captured requests are read during a capture, because the rings hold little more.
 const CAPTURES_EVERY: Nanos = Nanos::from_millis(20);
 
-/// The most connections of clients.
+/// The most connections of HTTP clients.
 const CONNECTIONS: usize = 32;
 
-/// The endpoint's view of its server. Called on the admin thread; no method may block.
+/// The control thread's view of its server. Called on the admin thread, so no method may block.
 pub(super) trait Probe: Pages {
-    /// Health: an error while the server cannot recover by itself.
+    /// Whether the server is healthy. Not healthy while it cannot recover by itself.
     ///
     /// # Errors
-    /// The reason in words, in one line.
+    /// The reason, in one line of text.
     fn healthy(&self) -> Result<(), String>;
-    /// Description, kernel drops and queue depths, as of now.
+    /// Description, kernel drops and queue lengths, as of now.
     fn gauges(&self) -> Gauges;
-    /// The metrics of the handler's own, whose values are in `gauges` once they are read.
+    /// The handler's own metrics. `gauges` has their values once they are read.
     fn own(&self) -> OwnMetrics;
-    /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
+    /// Datagrams that the kernel has dropped since the start; `None` if unreadable.
     fn kernel_dropped(&self) -> Option<u64>;
-    /// Called every second with what was measured lately, so that policies can adapt.
+    /// Lets policies adapt to recent measurements. Called every second.
     fn adapt(&self, recent: &Recent);
-    /// Called every [`gate::DECIDE_EVERY`]: decides what the kernel turns away.
+    /// Decides what the kernel drops. Called every [`gate::DECIDE_EVERY`].
     fn turn_away(&self);
-    /// How often to feed the supervisor's watchdog; `None` if there is none.
+    /// How often to feed the supervisor's watchdog; `None` = no watchdog.
     fn watchdog_every(&self) -> Option<Nanos>;
-    /// Feeds the watchdog, if every worker makes progress.
+    /// Feeds the watchdog if every worker makes progress.
     fn feed_watchdog(&self);
 }
 
-/// Ends [`run`] when it is dropped, soon after; open connections are cut off. Once it says true,
-/// [`run`] lets go of the listener, which another process has too, and accepts no more connections.
-/// Open ones are answered.
+/// Stops [`run`] when dropped: it returns soon, and open connections are closed. Sending true makes
+/// [`run`] drop its listener, of which another process has a copy. It then accepts no more
+/// connections, but answers open ones.
 pub(super) type Stopper = watch::Sender<bool>;
 
-/// The runtime on which [`run`] serves. While it does, the timers run of every thread that has
-/// entered it.
+/// The tokio runtime on which [`run`] works. While it does, the timers of every thread that has
+/// entered it run.
 ///
 /// # Errors
-/// When the kernel has no more descriptors.
+/// When the kernel has no descriptors left.
 pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// What [`run`] is asked.
+/// The questions that [`run`] answers.
 pub(super) type Questions = mpsc::Receiver<Question>;
 
-/// The longest wait for an answer: ten times what a busy server takes.
+/// How long to wait for an answer: ten times what a busy server takes.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// Asks a server what it has measured, from any thread, with or without an admin endpoint. Made by
-/// [`Server::metrics`](crate::server::Server::metrics).
+/// Asks a running server for its measurements, from any thread, with or without an admin endpoint.
+/// Made by [`Server::metrics`](crate::server::Server::metrics).
 #[derive(Clone, Debug)]
 pub struct Metrics {
     asker: mpsc::Sender<Question>,
 }
 
 impl Metrics {
-    /// No questions yet, and the handle that asks from within this process.
+    /// The handle that asks from within this process, and the receiving end.
     pub(super) fn new() -> (Metrics, Questions) {
-        // One from each connection, as many from those that were cut off since, and room for this
+        // Room for one question of each connection, for as many of closed connections, and for this
         // process.
         let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
         (Metrics { asker }, asked)
     }
 
-    /// All counters and measurements as of now; [`Snapshot::to_json`] and
-    /// [`Snapshot::to_prometheus`] (feature `admin`) make of it what the endpoint shows. `None`
-    /// while the server does not run: before [`Server::run`](crate::server::Server::run) and when
-    /// it has returned, with the totals in its report.
+    /// All counters and measurements as of now. [`Snapshot::to_json`] and
+    /// [`Snapshot::to_prometheus`] (feature `admin`) convert it to what the endpoint shows. `None`
+    /// while the server does not run: before [`Server::run`](crate::server::Server::run), and after
+    /// it has returned with the totals in its report.
     ///
-    /// Blocks for up to 100 ms, before [`Server::run`](crate::server::Server::run) for a second,
-    /// and for a second more where the handler's own metrics take long. So a handler must not call
-    /// it, for that would hold its worker. An asynchronous task calls it by `spawn_blocking`.
+    /// Blocks for up to 100 ms, or for a second before [`Server::run`](crate::server::Server::run).
+    /// Slow own metrics of the handler add up to a second. So do not call it in a handler, whose
+    /// worker it would hold. An asynchronous task calls it by `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.ask(|desk| desk.probe.own())?.read_now();
         self.ask(|desk| desk.snapshot())
@@ -116,23 +115,23 @@ impl Metrics {
     fn ask<T: Send + 'static>(&self, ask: impl FnOnce(&mut Desk<'_, '_>) -> T + Send + 'static) -> Option<T> {
         let (said, answered) = sync_channel(1);
         let question: Question = Box::new(move |desk| drop(said.try_send(ask(desk))));
-        // A question from before the start that nothing has answered may still stand there.
+        // An unanswered question from before the start may still fill the channel.
         self.asker.try_send(question).ok()?;
         answered.recv_timeout(PATIENCE.into()).ok()
     }
 }
 
-/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there
-/// is one, until the [`Stopper`] of `stop` is dropped. Runs on the calling thread.
+/// Collects every second and answers `questions`, those of HTTP clients on `listener` included,
+/// until the [`Stopper`] of `stop` is dropped. Runs on the calling thread.
 ///
-/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all
-/// pending questions. A client that stalls is cut off and delays no other.
+/// Answers within 100 ms while every worker is busy: collecting waits at most 20 ms, once for all
+/// pending questions. A client that stalls is disconnected and delays no other.
 ///
-/// After the return the caller may use the collector again: once the workers have stopped, one more
+/// Afterwards the caller may use the collector again. Once the workers have stopped, one more
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
-/// When `listener` cannot be registered with `runtime`, or connections are no longer accepted.
+/// When `listener` cannot be registered with `runtime`, or accepting connections fails for good.
 pub(super) fn run(
     runtime: &Runtime,
     listener: Option<TcpListener>,
@@ -152,15 +151,15 @@ pub(super) fn run(
     })
 }
 
-/// What is called on the thread of [`run`].
+/// A question: a function to call on the thread of [`run`].
 type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 
-/// What answers the questions that came together.
+/// What a question may use. One desk serves all questions that arrived together.
 pub(super) struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
     probe: &'a dyn Probe,
     flight: &'a mut Flight<'m>,
-    /// What is measured now, once a question was about that.
+    /// The measurements as of now, once a question needed them.
     snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -190,7 +189,7 @@ async fn control(
         tokio::select! {
             biased;
             Err(_) = stop.wait_for(|_| false) => return,
-            // Before the questions: however many come, they do not starve it.
+            // Before the questions, so that many of them cannot starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
             _ = gate.tick() => {
                 desk.look();
@@ -204,7 +203,7 @@ async fn control(
             }
             _ = captures.tick(), if desk.flight.capturing.is_some() => desk.look_at_capture(),
             _ = tick.tick() => {
-                // Also because scrapes may be rarer than a wrap of the kernel's counters.
+                // Also because the kernel's counters may wrap between rare scrapes.
                 desk.collector.collect();
                 probe.adapt(&desk.collector.recent());
             }
@@ -212,7 +211,7 @@ async fn control(
     }
 }
 
-/// Ticks at once, and then each time that this `period` has passed since the last tick.
+/// Ticks at once, then whenever `period` has passed since the last tick.
 fn every(period: Nanos) -> Interval {
     let mut interval = tokio::time::interval(period.into());
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! In place of the endpoint, in a program without its code.
+//! Replaces the endpoint in a program without feature `admin`.
 
 use super::{Desk, Question};
 use crate::metrics::Gauges;
@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-/// Bounds on clients: there are none.
+/// Limits on clients, of which there are none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits;
 
@@ -14,12 +14,12 @@ impl Limits {
     pub(crate) const DEFAULT: Limits = Limits;
 }
 
-/// The pages' view of their server.
+/// What pages ask of the server, which is nothing.
 pub(crate) trait Pages {}
 
 impl<T> Pages for T {}
 
-/// What is recorded for pages: nothing.
+/// What is recorded for pages, which is nothing.
 #[derive(Default)]
 pub(super) struct Flight<'m> {
     pub(super) capturing: Option<&'m ()>,

@@ -1,18 +1,18 @@
-//! What the log says of the last second: one line when a trouble begins, and one when it is over.
+//! Log messages about the last second: one line when a problem begins, and one when it has ended.
 
 use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::metrics::{Counts, Decision, GivenUp, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
-/// The utilisation of the last ten seconds above which workers are saturated: `auto` takes idle
-/// time below as none.
+/// Utilisation over ten seconds above which workers count as saturated. `auto` ignores as little
+/// idle time.
 const SATURATED: f64 = 0.98;
 
-/// What counts as turned away. What comes too fast for a rule of the handler, or after the stop, is
-/// no overload.
+/// Fates that count as turned away by overload. Rates of the handler's own rules, and a stop, are
+/// not overload.
 const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
-/// What the log says when GSO or the ring has failed, and when that is over.
+/// Log messages when GSO or the ring fails, and when it works again.
 const GIVEN_UP: [[&str; 2]; 2] = [
     [
         "the device cannot cut GSO batches: replies leave one by one, and GSO is tried again each minute",
@@ -24,27 +24,27 @@ const GIVEN_UP: [[&str; 2]; 2] = [
     ],
 ];
 
-/// The control thread comes once a second, and is itself late on a busy host.
+/// The control thread runs once a second, and is itself late on a busy host.
 const SECOND: Nanos = Nanos::from_secs(1);
 const LATE: Nanos = Nanos::from_millis(500);
 
-/// What the log has said, and the counts by which it says more.
+/// What was logged so far, and the counts for the next messages.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// When it was last asked to say something.
+    /// When [`Said::say`] was last called.
     at: Option<Nanos>,
     counts: Counts,
     kernel_dropped: u64,
     saturated: Onset,
     turning_away: Onset,
     given_up: [Onset; 2],
-    /// What had been turned away when that began.
+    /// What had been turned away when turning away began.
     turned_away: u64,
     decision: Option<Decision>,
 }
 
 impl Said {
-    /// Takes the counts, to be called once a second, and logs what is new since the last call.
+    /// Takes the counts and logs what is new since the last call. Call it once a second.
     pub(crate) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
         let late = self.at.replace(now).map_or(Nanos::ZERO, |last| now.minus(last).minus(SECOND));
         if late >= LATE {
@@ -78,8 +78,8 @@ impl Said {
         }
     }
 
-    /// Logs whether `workers` have had nearly no idle time for seconds while `queued` requests
-    /// wait.
+    /// Logs when `workers` have had almost no idle time for seconds while `queued` requests wait,
+    /// and when that ends.
     pub(crate) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
         match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
             Some(Turn::Begins) => {
@@ -91,7 +91,7 @@ impl Said {
         }
     }
 
-    /// Logs what the kernel failed at, and that it works again.
+    /// Logs when a kernel feature fails, and when it works again.
     pub(crate) fn say_given_up(&mut self, GivenUp { gso_sockets, ring_workers }: GivenUp, now: Nanos) {
         let counts = [gso_sockets, ring_workers];
         for ((onset, count), [fails, works]) in self.given_up.iter_mut().zip(counts).zip(GIVEN_UP) {
@@ -103,8 +103,8 @@ impl Said {
         }
     }
 
-    /// Logs the decision in force, where the log did not say the same last: policies differ by more
-    /// than a line shows.
+    /// Logs the decision, unless the last line had the same: policies can differ in more than a
+    /// line shows.
     pub(crate) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
             let Decision { policy, budget_us, reserved, reason } = &decision;
@@ -132,7 +132,7 @@ mod tests {
     use crate::metrics::{Counter, WorkerMetrics};
     use crate::server::admin::logged;
 
-    // Are workers saturated that were never idle while requests wait?
+    // Are workers saturated that were never idle while requests waited?
     #[test]
     fn workers_are_saturated_that_have_no_time() {
         let saturated = |busy_workers, idle_workers, queued| {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
     }
 
-    // Is a decision one line, until another one is logged?
+    // Is a decision one line until another one is logged?
     #[test]
     fn a_decision_is_logged_once() {
         let mut said = Said::default();
@@ -174,14 +174,14 @@ mod tests {
         assert!(log.contains("stood still") && log.contains("seconds=1.1"), "{log}");
     }
 
-    // Is what the kernel fails at one line, however often it is tried again, and one when it works?
+    // Is a failed kernel feature one line, however often it is tried again, and one when it works?
     #[test]
     fn what_is_given_up_is_two_lines_in_the_log() {
         let mut said = Said::default();
         let log = logged(|| {
             for second in 0..200 {
                 let fails = (5..150).contains(&second);
-                // A ring may be made, and fail at once.
+                // A ring may be created and fail at once.
                 let ring_fails = fails && second % 60 > 0;
                 let given_up = GivenUp { gso_sockets: 3 * usize::from(fails), ring_workers: usize::from(ring_fails) };
                 said.say_given_up(given_up, Nanos::from_secs(second));
@@ -195,8 +195,8 @@ mod tests {
         assert!(lines[0].contains("count=3") && lines[1].contains("count=1"), "{log}");
     }
 
-    // Is there one line when requests begin to be shed or dropped, with their fates? Is there one
-    // after ten seconds without, with their number? Is there one for replies that were not sent?
+    // Is there one line, with fates, when requests begin to be shed or dropped? One with their
+    // number after ten seconds without? One for replies that were not sent?
     #[test]
     fn what_is_turned_away_is_two_lines_in_the_log() {
         let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));

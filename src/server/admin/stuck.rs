@@ -1,31 +1,31 @@
-//! Whether workers make progress. `/readyz` and `/healthz` report a pool in which no worker does.
-//! The supervisor's watchdog is fed as long as every worker does.
+//! Whether workers make progress. `/readyz` and `/healthz` report a pool without progress. The
+//! supervisor's watchdog is fed as long as every worker makes progress.
 //!
-//! For the watchdog, a worker makes progress when its loop has turned since the last feed, or when
-//! it sleeps. So does one in a slice of a job that has not lasted for `--unhealthy-after`. A long
-//! job passes checkpoints, and each begins a slice. A sleeper for which requests wait is no
-//! progress either: `/healthz` says so after the same time. A parked worker is asleep.
+//! For the watchdog, a worker makes progress if its loop has turned since the last feed, or if it
+//! sleeps. So it does if its current slice is shorter than `--unhealthy-after`. A long job passes
+//! checkpoints, and each begins a slice. Sleepers with waiting requests are no progress for
+//! `/healthz`, after the same time. A parked worker counts as asleep.
 //!
-//! Where no worker helps another (`isolated`), each is a pool of its own.
+//! If workers do not help one another (`isolated`), each is a pool of its own.
 //!
-//! A worker moves when its loop turns and when a slice of its job ends: a handler that passes
-//! checkpoints moves every millisecond. A sleeping worker is well as long as nothing waits for it.
-//! The only cost for a worker is a counter. The start of a slice is in the worker metrics, and a
-//! look sees turns by comparison with the look before.
+//! A worker moves when its loop turns, and when a slice of its job ends: a handler with checkpoints
+//! moves every millisecond. A sleeping worker is well while nothing waits for it. The only cost for
+//! a worker is a counter. The worker metrics have the start of a slice, and each look compares
+//! turns with the look before.
 
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::sched::Topology;
 use crate::time::{Nanos, Onset, Turn};
 
-/// A pool is stuck when none of its workers has moved for this long.
+/// A pool is stuck if none of its workers has moved for this long.
 const STILL_MAX: Nanos = Nanos::from_secs(1);
 
-/// The state of a pool at one time.
+/// The state of a pool at one moment.
 pub(crate) struct Pool {
     /// The pool's name in messages.
     pub(crate) name: String,
-    /// Those that are not parked.
+    /// The workers of the pool that are not parked.
     pub(crate) workers: Vec<usize>,
     /// Jobs in the pool's queue and in the deques of its workers.
     pub(crate) waiting: usize,
@@ -40,8 +40,8 @@ pub(crate) struct Stuck {
 }
 
 impl Pool {
-    /// The pools of `topology`, of the workers that work, by the lengths of queues and deques.
-    /// Where no worker helps another, each is a pool for what comes to its socket.
+    /// The pools of `topology` with their working workers, from the lengths of queues and deques.
+    /// If workers do not help one another, each is a pool for its own socket.
     pub(crate) fn all(
         topology: &Topology,
         config: &Config,
@@ -67,15 +67,15 @@ impl Pool {
     }
 }
 
-/// State kept from one look to the next.
+/// Observations kept from one look to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
-    /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
+    /// For each pool, since which look jobs have been waiting at every look.
     waiting_since: Vec<Option<Nanos>>,
     reported: Onset,
-    /// When every worker had moved since the last time.
+    /// When every worker had last made progress.
     fed_at: Nanos,
     /// Whether the watchdog was fed the last time.
     pub(crate) feeds: bool,
@@ -88,8 +88,8 @@ struct Seen {
 }
 
 impl Watch {
-    /// A watch over `workers` workers from `now` on; `step` is the longest expected time between
-    /// two checkpoints.
+    /// Watches `workers` workers from `now` on. `step` is the longest expected time between two
+    /// checkpoints.
     pub(crate) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
         let workers = vec![Seen { moves: 0, at: now }; workers];
         Watch { still_max: STILL_MAX.max(step), workers, feeds: true, ..Watch::default() }
@@ -104,8 +104,8 @@ impl Watch {
         }
     }
 
-    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a
-    /// pool gets stuck, and one when none is stuck any more.
+    /// Looks at all workers. Returns the pool that has been stuck for longest. Logs when a pool
+    /// gets stuck, and when none is stuck any more.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
@@ -122,9 +122,9 @@ impl Watch {
         longest
     }
 
-    /// The first worker that has not moved since the last feed, and does not sleep. A worker in a
-    /// slice that began less than `bound` ago does not count; zero is no bound. Without one, the
-    /// next feed counts from here.
+    /// The first worker without progress: it has not moved since the last feed, and does not sleep.
+    /// A worker in a slice that began less than `bound` ago makes progress (zero = without limit).
+    /// If there is none, the next feed counts from here.
     pub(crate) fn standing(
         &mut self,
         metrics: &WorkerMetrics,
@@ -178,7 +178,7 @@ mod tests {
         [pool("pool front", vec![0], waiting[0]), pool("pool heavy", vec![1, 2], waiting[1])]
     }
 
-    // Is a pool stuck while all of its workers are in a job and none moves, and only so long?
+    // Is a pool stuck exactly while all of its workers are in a job and none moves?
     #[test]
     fn a_pool_is_stuck_when_no_worker_of_it_moves() {
         let metrics = WorkerMetrics::new(3);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
     }
 
-    // Is a worker that is parked in no pool, so that it hides none that is stuck?
+    // Does a parked worker belong to no pool, so that it hides no stuck one?
     #[test]
     fn a_parked_worker_hides_no_stuck_one() {
         let metrics = WorkerMetrics::new(2);
@@ -214,8 +214,7 @@ mod tests {
         }
     }
 
-    // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only
-    // just come?
+    // Is a pool of sleepers stuck if work waits at every look, but not if it has only just arrived?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
         let metrics = WorkerMetrics::new(3);
@@ -232,7 +231,7 @@ mod tests {
         assert_eq!(look([1, 0], 64_700), None, "something else has come since");
     }
 
-    // Does the log have one line when a pool gets stuck and one when it moves again?
+    // Does the log have one line when a pool gets stuck, and one when it moves again?
     #[test]
     fn a_stuck_pool_is_two_lines_in_the_log() {
         let metrics = WorkerMetrics::new(1);
@@ -267,7 +266,7 @@ mod tests {
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }
 
-    // Does a worker stand still that neither turns, nor sleeps, nor is in a slice that is not too
+    // Does a worker count as standing still that neither turns nor sleeps, and whose slice is too
     // long?
     #[test]
     fn what_stands_still_is_found() {
@@ -290,7 +289,7 @@ mod tests {
         assert_eq!(standing([true, false], MS(50), MS(109)), None, "it has passed a checkpoint");
     }
 
-    // Does a worker that stood still once keep the watchdog hungry until it moves, however often it
+    // After a worker has stood still, does the watchdog go unfed until it moves, however often it
     // is looked at?
     #[test]
     fn progress_counts_from_the_last_feed() {

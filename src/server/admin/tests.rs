@@ -1,4 +1,4 @@
-//! The endpoint over real connections to 127.0.0.1.
+//! Tests of the endpoint over real connections to 127.0.0.1.
 
 mod mock;
 
@@ -10,16 +10,15 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A bound far above the duration of any test here: a test that reaches it fails instead of
-/// hanging.
+/// Far longer than any test here takes: a test that reaches it fails instead of hanging.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// The body of the answer to an unknown path.
+/// The answer to an unknown path.
 const HINT: &str = "try one of / /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz\n";
 
 const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 
-/// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
+/// Runs `client` against the endpoint of `metrics`, then stops the endpoint.
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
@@ -29,7 +28,7 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
             let (questions, mut collector) = (Metrics::new(), Collector::new(metrics));
             run(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
         });
-        // Moved in, so that a client that panics stops the endpoint too.
+        // Moved in, so that a panicking client also stops the endpoint.
         let stopper = stopper;
         client(address);
         drop(stopper);
@@ -58,8 +57,8 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-/// May a page of another origin neither read what the server says nor begin what only operators
-/// may, and may they? Is health for every prober, and may another site link to the page?
+/// Can a page of another origin neither read the server's answers nor start what only operators may
+/// start? Can operators? May any prober ask for health, and may another site link to the page?
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
@@ -94,7 +93,7 @@ fn pages_of_other_sites_may_not_ask() {
     });
 }
 
-/// Are the headers right, and is an unknown method or path answered as HTTP requires?
+/// Are the headers right? Are unknown methods and paths answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
     let config = Server::new().reloads().to_json();
@@ -145,7 +144,7 @@ fn metrics_come_in_the_accepted_format() {
 /// all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
-    // So patient that no other bound cuts a client off.
+    // So long that no other limit disconnects a client.
     let patience = Nanos::from(2 * GIVE_UP_AFTER);
     let limits = Limits { connections: 4, header: patience, connection: patience };
     with_endpoint(limits, &WorkerMetrics::new(1), |address| {
@@ -155,9 +154,9 @@ fn silent_clients_do_not_block_others() {
     });
 }
 
-/// Is a client cut off if it never finishes its header, takes too long in all, or sends too much?
-/// Method: the bound in question is short, the others are long; a read returns when the endpoint
-/// closes.
+/// Is a client disconnected that never finishes its header, takes too long in total, or sends too
+/// much? Method: the limit in question is short, the others are long. A read returns when the
+/// endpoint closes.
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
@@ -178,8 +177,8 @@ fn a_stalling_client_is_cut_off() {
     });
 }
 
-/// Waits until the endpoint closes the connection; false if it sends something or stays silent for
-/// [`GIVE_UP_AFTER`].
+/// Waits until the endpoint closes the connection. False if it sends something, or nothing happens
+/// for [`GIVE_UP_AFTER`].
 fn is_cut_off(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,
@@ -187,8 +186,8 @@ fn is_cut_off(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// Does an endpoint that lets go of its listener answer what it has accepted? Does it leave what
-/// comes then to the other process?
+/// Does an endpoint that drops its listener answer what it has accepted, and leave later
+/// connections to the other process?
 #[test]
 fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -203,11 +202,11 @@ fn a_released_listener_is_another_process_s() {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");
         open.write_all(b"GET /healthz HTTP/1.1\r\n").expect("a connection");
-        // Accepted by then, as connections are in their order.
+        // Accepted by now, because connections are accepted in order.
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         stopper.send(true).expect("it runs");
         let deadline = std::time::Duration::from_millis(20);
-        // Until it has let go it may still accept, and answers then.
+        // Until it has dropped the listener it may still accept, and then answers.
         let left = std::iter::repeat_with(|| {
             let mut late = TcpStream::connect(address).expect("the other process listens");
             late.set_read_timeout(Some(deadline)).expect("a timeout");
@@ -228,8 +227,8 @@ fn a_released_listener_is_another_process_s() {
     });
 }
 
-/// Is a capture a trace with what ended meanwhile, is there one at a time, and does a client that
-/// goes make room?
+/// Is a capture a trace of what ended meanwhile? Is there one at a time, and does a client that
+/// leaves make room?
 #[test]
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);

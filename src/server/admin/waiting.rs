@@ -1,4 +1,4 @@
-//! How long requests may wait, by what was measured in the last seconds.
+//! How long requests may wait, from measurements of the last seconds.
 
 use crate::config::{Burn, Config};
 use crate::net::RECV_BUFFER_BYTES;
@@ -6,19 +6,19 @@ use crate::sched::MaxWait;
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 
-/// What the kernel takes for a request's way in and out on stock sockets.
+/// The kernel's time for a request's way in and out with stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
 
-/// What the kernel books of a receive buffer for a small datagram, which is twice what is asked
-/// for.
+/// Bytes of a receive buffer that the kernel books for a small datagram: it reserves twice the
+/// requested size.
 const BOOKED_BYTES: u64 = 832 / 2;
-/// The least receive buffer: the kernel's default, which holds a burst of 512 small datagrams once
-/// it is doubled.
+/// The smallest receive buffer: the kernel's default. Doubled by the kernel, it holds a burst of
+/// 512 small datagrams.
 const RECEIVE_BUFFER_MIN: usize = 212_992;
 
-/// The receive buffer of a socket, so small that whatever waits in it can still be served. It holds
-/// what a worker that does nothing else takes out within the bound, where that is known from the
-/// start. A core that is `time_scale` times slower has a socket that holds as many seconds of work.
+/// The receive buffer of a socket, so small that all that waits in it can still be served. With a
+/// fixed `max_wait` it holds what a worker that does nothing else takes out within that time. On a
+/// core that is `time_scale` times slower, it holds work for as many seconds.
 pub(crate) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     let most = RECV_BUFFER_BYTES / usize::try_from(time_scale).unwrap_or(usize::MAX);
     let bytes = match max_wait {
@@ -28,13 +28,13 @@ pub(crate) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(RECEIVE_BUFFER_MIN)
 }
 
-/// What each request takes of a worker beside its service.
+/// Time that each request takes of a worker outside its handler.
 pub(crate) fn beside(config: &Config) -> Nanos {
     let overheads = config.overheads_scaled();
     if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL }
 }
 
-/// How long a request may wait where a queue stands, before it begins; `None` = for ever.
+/// How long a request may wait before it begins while its queue stands; `None` = for ever.
 pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
     Some(limits.of(false).bound).filter(|bound| *bound != Nanos::MAX)
 }
@@ -43,8 +43,8 @@ pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
 mod tests {
     use super::*;
 
-    // Does a buffer hold what can be taken out within the bound, the kernel's default at least, and
-    // all where that is not known?
+    // Does a buffer hold what can be taken out within the limit, at least the kernel's default, and
+    // the maximum without a fixed limit?
     #[test]
     fn a_socket_holds_what_can_be_taken_out_within_the_bound() {
         let bytes = |bound, scale| receive_buffer(MaxWait::For(bound), scale);

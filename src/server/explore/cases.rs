@@ -1,5 +1,5 @@
-//! Do a flood, a late request and a long train end as they should? Method: servers of one or two
-//! workers in virtual time.
+//! Do a flood, a late request and a long GRO batch (a train) end as they should? Method: servers of
+//! one or two workers in virtual time.
 
 use super::handler::{DEAR, MAGIC, Scripted};
 use super::memory::LIMITED_FLOWS;
@@ -15,23 +15,23 @@ use crate::sched::{Policy, Tuning, Wait};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
-/// How long requests of the flood and beside it come.
+/// How long requests arrive, in microseconds.
 const SPAN_US: u64 = 4_000;
-/// The flood: microseconds from one request to the next, and of each one's work. It is enough work
-/// for three workers.
+/// The flood: microseconds between requests, and microseconds of work for each. Enough work for
+/// three workers.
 const FLOOD: (u64, usize) = (10, 30);
-/// Each of the other flows, likewise. All together are enough work for most of a worker.
+/// Each of the other flows, in the same units. Together they are enough work for most of a worker.
 const OTHER: (u64, usize) = (100, 20);
 const OTHERS: std::ops::Range<u8> = 2..6;
 
-/// Requests that come once in so many microseconds, from `first` on, and take so long each.
+/// Requests every `every` microseconds from `first` on, with `cost` microseconds of work each.
 fn requests(flow: u8, first: u64, (every, cost): (u64, usize)) -> impl Iterator<Item = (Nanos, Event)> {
     let bytes = [vec![MAGIC, 0, 0, flow], vec![0; cost]].concat();
     let socket = usize::from(flow) % 2;
     (first..SPAN_US).step_by(every as usize).map(move |at| (US(at), Event::Datagram(socket, bytes.clone())))
 }
 
-/// Requests of the flood, whose key is `flow`, and of all other flows that are served to their end.
+/// Number of requests served to the end: of the flood, whose key is `flow`, and of all other flows.
 fn served(policy: Policy, flow: u8) -> (u32, u32) {
     let mut events: Vec<_> = requests(flow, 1, FLOOD).collect();
     OTHERS.for_each(|other| events.extend(requests(other, u64::from(other) * 23, OTHER)));
@@ -52,8 +52,8 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
     (handler.order.served(flow), OTHERS.map(|other| handler.order.served(other)).sum())
 }
 
-// Does a flow that floods take no more from others than its own requests, one at a time? Two
-// workers could serve the other flows and one request of the flood at a time, and no more.
+// Does a flow that floods take from others only one request at a time? Two workers could serve the
+// other flows and one request of the flood at a time, and no more.
 #[test]
 fn a_flood_takes_its_own_requests_one_at_a_time() {
     let all = OTHERS.map(|other| requests(other, u64::from(other) * 23, OTHER).count()).sum::<usize>() as u32;
@@ -69,7 +69,7 @@ fn a_flood_takes_its_own_requests_one_at_a_time() {
     }
 }
 
-// Are heavy requests of a source that the gate limits refused first, and before they begin once all
+// Are heavy requests of a source that the gate limits refused first, and before they begin if all
 // requests are heavy? Both sources send half of three times what the worker can do. Each request is
 // a flow of its own.
 #[test]
@@ -95,7 +95,7 @@ fn a_limited_source_is_refused_first() {
     let [(others_begun, others), (begun, limited)] =
         [1, LIMITED_FLOWS].map(|first| (sum(first, Order::begun), sum(first, Order::served)));
     assert!(limited * 10 < others, "{limited} of the limited source are served, {others} of the other");
-    // The 65th request of a row is the first that may be refused before it begins. One in 16 is
+    // The 65th request in a row is the first that may be refused before it begins. One in 16 is
     // tried.
     assert!(
         begun <= 64 / 2 + 240 / 16 && others_begun > begun,
@@ -103,13 +103,13 @@ fn a_limited_source_is_refused_first() {
     );
 }
 
-/// How a second request ends that waits for so many microseconds: whether it was served, and why it
-/// expired. If it is `old`, it has waited in its socket for milliseconds before that.
+/// How a second request ends that waits for `waits` microseconds: whether it was served, and why it
+/// expired. An `old` one has waited in its socket for milliseconds before.
 fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
-    // An act of number 1 is none, and takes a microsecond. The deadline is 10 times 4 us.
+    // Act 1 does nothing and takes a microsecond. The deadline is 10 times 4 us.
     let datagrams = [[vec![MAGIC, 0, 0, 1], vec![1; waits]].concat(), vec![magic, 0, 10, 2, 1]];
     let events = datagrams.map(|bytes| (US(20_000), Event::Datagram(0, bytes))).into();
-    // A stamp that cannot be true counts as the longest wait that can.
+    // An impossible stamp counts as the longest possible wait.
     let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
     let scenario = Scenario { odd_every: old.into(), ..Scenario::plain(policy, 20, events) };
     let handler = Scripted::default();
@@ -118,18 +118,17 @@ fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
     (handler.order.served(2) == 1, expired)
 }
 
-// Does a request begin only where the cost that its handler declares leaves it time before its
-// deadline?
+// Does a request begin only if its declared cost fits before its deadline?
 #[test]
 fn what_is_declared_to_take_too_long_does_not_begin() {
     for (magic, waits, old, expired) in [
         // It would end 184 us after its deadline.
         (DEAR, 24, false, Some(Expired::TooLate)),
-        // Nothing is known of its cost.
+        // Its cost is unknown.
         (MAGIC, 24, false, None),
         // Half of the deadline is for waiting.
         (DEAR, 19, false, None),
-        // The deadline is over, and was over at admission.
+        // The deadline has passed, in the last two cases before admission.
         (DEAR, 50, false, Some(Expired::Passed)),
         (MAGIC, 50, false, Some(Expired::Passed)),
         (DEAR, 1, true, Some(Expired::Passed)),
@@ -141,8 +140,8 @@ fn what_is_declared_to_take_too_long_does_not_begin() {
     }
 }
 
-// Does each datagram of a train have a fate for which no packet is left? A train leaves its socket
-// as a whole, as a GRO batch does. Nothing else comes.
+// Does each datagram of a train have a fate if no packet is left for it? A train leaves its socket
+// as a whole, as a GRO batch does. Nothing else arrives.
 #[test]
 fn the_rest_of_a_train_has_a_fate_without_a_packet() {
     for (train, packets) in [(20, 8), (50, 40), (20, 20)] {

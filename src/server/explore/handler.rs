@@ -1,5 +1,5 @@
-//! The handler of an explored server: each request contains its acts, and spends virtual time on
-//! them.
+//! The handler of an explored server. Each request contains a list of acts, and spends virtual time
+//! on them.
 
 use super::order::{Order, Place};
 use crate::fate::{Malformed, Refused};
@@ -12,14 +12,14 @@ use crate::time::clock::in_virtual_time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Checkpoint,
-    /// No checkpoint: the worker is stuck for that microsecond.
+    /// Passes no checkpoint, so the worker is stuck for that microsecond.
     Nothing,
     Hop,
     Fork,
-    /// Works for three microseconds uninterrupted.
+    /// Works uninterrupted for three microseconds.
     Uninterrupted,
     Panic,
-    /// Stops for a reason unknown to the runtime.
+    /// Is pending for a reason that the runtime does not know.
     Stall,
 }
 
@@ -27,43 +27,43 @@ impl Act {
     pub(super) const ALL: [Act; 7] =
         [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Uninterrupted, Act::Panic, Act::Stall];
 
-    /// The act of this number.
+    /// The act with this number.
     pub(super) fn of(number: u8) -> Act {
         Act::ALL[usize::from(number) % Act::ALL.len()]
     }
 }
 
-/// The first of a request's header bytes. These are magic, class, deadline in units of 4 us (0 =
-/// none), flow (0 = none). Then follows an act for each microsecond.
+/// The first header byte of an ordinary request. The header is magic, class, deadline in units of 4
+/// us (0 = none), and flow (0 = none). One act per microsecond follows.
 pub(super) const MAGIC: u8 = 0xf0;
-/// The magic byte of a well-formed request that the handler does not serve.
+/// The magic byte of a well-formed request that the handler refuses.
 pub(super) const REFUSED: u8 = 0xf1;
 /// The magic byte of a request whose sender is over its rate.
 pub(super) const OVER_RATE: u8 = 0xf2;
-/// The magic byte of a request that is passed over without a word.
+/// The magic byte of a request that is ignored without an answer.
 pub(super) const IGNORED: u8 = 0xf3;
-/// The magic byte of a request that is served and not answered.
+/// The magic byte of a request that is served without a reply.
 pub(super) const MUTE: u8 = 0xf4;
-/// The magic byte of a request whose answer has [`LONG_BYTES`], in two datagrams; its sender may be
+/// The magic byte of a request whose reply has [`LONG_BYTES`] in two datagrams; its sender may be
 /// forged.
 pub(super) const LONG: u8 = 0xf5;
-/// As [`LONG`], and the sender is validated.
+/// As [`LONG`], from a validated sender.
 pub(super) const PROVEN: u8 = 0xf6;
-/// The magic byte of a request that is said to cost [`DEAR_COST`], whatever its acts are.
+/// The magic byte of a request that declares the cost [`DEAR_COST`], whatever its acts are.
 pub(super) const DEAR: u8 = 0xf7;
 pub(super) const DEAR_COST: Nanos = Nanos::from_micros(200);
-/// The magic byte of a request whose answer cannot be sealed.
+/// The magic byte of a request whose reply cannot be sealed.
 pub(super) const UNSEALED: u8 = 0xf8;
-/// The magic byte of a request whose identity is its class and its flow.
+/// The magic byte of a request whose identity is its class and flow.
 pub(super) const REPEATABLE: u8 = 0xf9;
-/// More than requests have that are not expensive.
+/// More bytes than cheap requests have.
 const LONG_BYTES: usize = 40;
 pub(super) const HEADER: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Scripted {
     pub(super) order: Order,
-    /// Whether it makes another key of each request, so that the server knows no flow.
+    /// Whether each request gets its own flow key, so that the server sees no flows.
     pub(super) splits_flows: bool,
 }
 
@@ -119,7 +119,7 @@ impl Handler for Scripted {
     }
 
     fn refuse(&self, _: Request<'_, Place>, _: Unserved, reply: &mut Reply<'_>) {
-        // All that it may say.
+        // As long as it may be.
         reply.spare_mut().fill(REFUSED);
         reply.advance(reply.room());
     }
@@ -143,7 +143,7 @@ async fn perform(acts: &[Act]) {
     }
 }
 
-/// Performs acts without forks: a fork becomes a checkpoint.
+/// Performs acts, with forks replaced by checkpoints.
 async fn plainly(acts: &[Act]) {
     for act in acts {
         in_virtual_time::pass(Nanos::from_micros(1));

@@ -1,4 +1,4 @@
-//! Sockets in memory, with the kernel's bounds and, now and then, its refusals.
+//! Sockets in memory, with the kernel's bounds and, now and then, its errors.
 
 use super::handler::PROVEN;
 use super::scenario::Scenario;
@@ -13,12 +13,12 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// The port from which the requests of a validated sender come.
+/// The source port of a validated sender.
 const PROVEN_PORT: u16 = 9_998;
-/// The gate limits the source of flows with this number or a higher one. Drawn requests have none
-/// of them.
+/// Flows with at least this number come from the source that the gate limits. Drawn requests use
+/// lower numbers.
 pub(super) const LIMITED_FLOWS: u8 = 128;
-/// That source.
+/// The source that the gate limits.
 pub(super) const LIMITED: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// The network of an explored server.
@@ -27,11 +27,11 @@ pub(super) struct Network<'c> {
     sockets: Vec<VecDeque<Vec<u8>>>,
     messages: u32,
     receives: u32,
-    /// Bytes that came from the source that may be forged, and bytes that were sent there.
+    /// Bytes received from, and sent to, the source that may be forged.
     unproven: [usize; 2],
     /// Datagrams whose stamp was ahead of the clock, and too far behind it.
     pub(super) odd: [u64; 2],
-    /// Datagrams dropped at full sockets or behind the gate.
+    /// Datagrams dropped at full sockets or by the shut gate.
     pub(super) dropped: u64,
     pub(super) gate_shut: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Network<'c> {
 pub(super) struct MemoryLink<'c> {
     network: Rc<RefCell<Network<'c>>>,
     datagrams: ArrayVec<Datagram, BATCH>,
-    /// What is left of a train.
+    /// The rest of a train.
     rest: VecDeque<Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ impl Network<'_> {
         fits
     }
 
-    /// Datagrams in the socket of `owner`.
+    /// Number of datagrams in the socket of `owner`.
     pub(super) fn waiting(&self, owner: WorkerId) -> usize {
         self.sockets[owner].len()
     }
@@ -106,7 +106,7 @@ impl Link for MemoryLink<'_> {
             self.datagrams.push(Datagram {
                 length: bytes.len(),
                 peer,
-                // The clock was set forward by an hour.
+                // As if the clock had been set forward by an hour.
                 kernel_wait: if is_odd && !ahead { Nanos::from_secs(3_600) } else { Nanos::ZERO },
                 ahead,
                 ..Datagram::default()

@@ -1,11 +1,10 @@
-//! Does a whole server account for every datagram, and is nothing ever stuck, whatever happens to
-//! it? Method: the server's own path and the workers' own turn, in virtual time and with sockets in
-//! memory. Handlers fork, hop, panic and stall. Policies, requests, switches and a stop are drawn
-//! from a seed. After every event the accounts are checked. A failure names its seed, and the same
-//! seed gives the same run.
+//! Does a whole server account for every datagram, and is nothing ever stuck? Method: the server's
+//! own path and the workers' own turn, in virtual time with sockets in memory. Handlers fork, hop,
+//! panic and stall. Policies, requests, switches and a stop are drawn from a seed. The accounts are
+//! checked after every event. A failure names its seed, and the same seed repeats the run.
 //!
-//! Each check has a twin: a server that is broken in one thing must be caught, or this test could
-//! not fail.
+//! Each check has a twin: a server with one planted defect, which must be caught. Otherwise the
+//! check could not fail.
 
 mod cases;
 mod handler;
@@ -25,12 +24,12 @@ use server::Flaw;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
+/// Number of seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
 const SEEDS: u64 = 1_000;
-/// Seeds within which a broken server must be caught.
+/// Number of seeds within which a planted defect must be caught.
 const CAUGHT_WITHIN: u64 = 10_000;
 
-// Do the accounts balance, and does each seed end as before?
+// Do the accounts balance, and does each seed end as recorded?
 #[test]
 fn the_books_balance_and_each_seed_ends_as_before() {
     let seeds = std::env::var("FOREBAY_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
@@ -50,7 +49,7 @@ fn the_books_balance_and_each_seed_ends_as_before() {
     }
 }
 
-/// One run: what it came to, or the violated rule.
+/// Runs one seed. Returns the result, or the violated rule.
 fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Run, String> {
     let handler = Scripted { splits_flows: flaw == Some(Flaw::SplitsFlows), ..Scripted::default() };
     let run = || server::explore(&Scenario::draw(seed), &handler, fault, flaw);
@@ -61,7 +60,7 @@ fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Run, 
     })
 }
 
-// Is a server that is broken in one thing caught, by the check that is for it?
+// Is each server with a planted defect caught, by the check meant for it?
 #[test]
 fn every_twin_is_caught() {
     for (fault, flaw, said) in [

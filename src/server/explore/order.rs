@@ -1,10 +1,10 @@
-//! Whether an explored server serves the requests of each flow one at a time, in the order of their
-//! admission. The handler tells when it admits one, begins it and leaves it.
+//! Checks that an explored server serves the requests of each flow one at a time, in order of
+//! admission. The handler reports when it admits, begins and leaves one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// A request's place in its flow: the number of the flow, and how many requests of it were admitted
+/// A request's place in its flow: the flow's number, and how many of its requests had been admitted
 /// by then. The default is the place of a request without a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -21,7 +21,7 @@ pub(super) struct Order {
 #[derive(Default)]
 struct Flows {
     of_number: HashMap<u8, Flow>,
-    /// The first rule that was broken.
+    /// The first violation.
     trouble: Option<String>,
 }
 
@@ -31,11 +31,11 @@ struct Flow {
     /// The number of the request that began last.
     begun: u32,
     serving: bool,
-    /// Requests that have been in their handler to the end.
+    /// Number of requests that the handler has served to the end.
     served: u32,
 }
 
-/// A request in its handler: it leaves when this is dropped.
+/// A request in its handler. Dropping it reports that the request has left.
 pub(super) struct Serving<'o> {
     order: &'o Order,
     place: Place,
@@ -43,7 +43,7 @@ pub(super) struct Serving<'o> {
 }
 
 impl Order {
-    /// The place of a request of `flow` that is admitted now.
+    /// Admits a request of `flow` and returns its place.
     pub(super) fn admit(&self, flow: u8) -> Place {
         let mut flows = self.flows();
         let of_number = flows.of_number.entry(flow).or_default();
@@ -51,7 +51,7 @@ impl Order {
         Place { flow, number: of_number.admitted }
     }
 
-    /// The request of `place` begins.
+    /// Begins the request with this place.
     pub(super) fn begin(&self, place: Place) -> Serving<'_> {
         let Place { flow, number } = place;
         if flow != 0 {
@@ -67,17 +67,17 @@ impl Order {
         Serving { order: self, place, finished: false }
     }
 
-    /// The first rule that was broken.
+    /// The first violation.
     pub(super) fn trouble(&self) -> Option<String> {
         self.flows().trouble.clone()
     }
 
-    /// The number of requests of `flow` that were served to the end.
+    /// Number of requests of `flow` that were served to the end.
     pub(super) fn served(&self, flow: u8) -> u32 {
         self.flows().of_number.get(&flow).map_or(0, |of_number| of_number.served)
     }
 
-    /// The number of the last request of `flow` that was in its handler.
+    /// The number of the last request of `flow` that began.
     pub(super) fn begun(&self, flow: u8) -> u32 {
         self.flows().of_number.get(&flow).map_or(0, |of_number| of_number.begun)
     }
@@ -88,7 +88,7 @@ impl Order {
 }
 
 impl Serving<'_> {
-    /// The request has been served to the end.
+    /// Notes that the request was served to the end.
     pub(super) fn finish(mut self) {
         self.finished = true;
     }

@@ -1,25 +1,25 @@
-//! What an explored run came to, and what happened in it as one number: other decisions give
-//! another one.
+//! The result of an explored run, with a hash of all that happened, which differs for other
+//! decisions.
 
 use crate::fate::{Expired, Fate};
 use crate::time::Nanos;
 
-/// The number of requests by fate, indexed by the fate's number.
+/// Number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
-/// The number of requests that expired, indexed by [`Expired`].
+/// Number of requests that expired, indexed by [`Expired`].
 pub(super) type Expirations = [u64; Expired::ALL.len()];
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) ends: Ends,
     pub(super) expired: Expirations,
-    /// Which requests had ended by when.
+    /// A hash of which requests had ended at which time.
     pub(super) trace: Trace,
 }
 
-/// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time: the same on
-/// every machine and with every Rust.
+/// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time. Equal on
+/// every machine and with every Rust version.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) hash: u64,
@@ -33,7 +33,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Notes the accounts at `now`: datagrams received, and ended by fate.
+    /// Adds the accounts at `now`: datagrams received, and ended by fate.
     pub(super) fn note(&mut self, now: Nanos, accounts: (u64, Ends)) {
         if self.accounts == accounts {
             return;

@@ -1,4 +1,4 @@
-//! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
+//! Scenarios drawn from a seed: a server, a policy, its requests, and events during the run.
 
 use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, REPEATABLE, UNSEALED};
 use crate::lab::sim::Rest;
@@ -19,37 +19,37 @@ pub(super) struct Scenario {
     pub(super) policy: Policy,
     pub(super) classified: bool,
     pub(super) rest: Rest,
-    /// The time to wake a worker.
+    /// Time to wake a worker.
     pub(super) wake: Nanos,
-    /// The time of each step of a worker, beside the work.
+    /// Time of each step of a worker besides the work.
     pub(super) step: Nanos,
     pub(super) packets: usize,
     pub(super) queued: usize,
-    /// Requests that can be set aside while their flow is busy, in all and of one flow.
+    /// The most requests set aside because their flow is busy: in total, and of one flow.
     pub(super) set_aside: [usize; 2],
     pub(super) socket_capacity: usize,
-    /// With N, every Nth message cannot be sent; 0 = none.
+    /// Every Nth message cannot be sent; 0 = none.
     pub(super) unsent_every: u32,
-    /// With N, the stamps of every Nth receive cannot be true; 0 = none.
+    /// Every Nth receive has impossible stamps; 0 = none.
     pub(super) odd_every: u32,
-    /// Whether all that waits in a socket leaves it as one train.
+    /// Whether all datagrams in a socket leave it as one train, as a GRO batch does.
     pub(super) trains: bool,
-    /// Events in the order of their times.
+    /// Events in order of time.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
     pub(super) waits: WaitLimits,
-    /// The time for a drain, from the last event on.
+    /// Time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
 
 /// An event during a run.
 #[derive(Clone)]
 pub(super) enum Event {
-    /// A datagram arrives at the socket of this worker.
+    /// A datagram arrives at this worker's socket.
     Datagram(WorkerId, Vec<u8>),
     /// The server switches to another policy.
     Switch(Box<Policy>),
-    /// The gate shuts, and the server drains.
+    /// The gate shuts and the server drains.
     Stop,
 }
 
@@ -106,7 +106,7 @@ impl Scenario {
             waits: WaitLimits::NONE,
             drain: us(random.random_range(0..400)),
         };
-        // Without children all time is accounted for.
+        // Without children, all time is accounted for.
         let forks = random.random_bool(0.5);
         let mut at = us(1);
         for _ in 0..requests {
@@ -143,9 +143,9 @@ impl Scenario {
         scenario
     }
 
-    /// The time of all requests, served or not, is what their workers spent. Children that are not
-    /// joined have no request, so servers with children are left out. Large servers are left out
-    /// too: their histograms would take half of the test's time to add up.
+    /// Checks that the time of all requests, served or not, equals the time that workers spent.
+    /// Children that are not joined belong to no request, so runs with forks are skipped. So are
+    /// large servers, because adding up their histograms would take half of the test's time.
     pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
         let forks = |(_, event): &(Nanos, Event)| match event {
             Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),
@@ -202,7 +202,7 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
     }
 }
 
-/// Levels of all requests, and of those of each class.
+/// Levels for all requests, and for those of each class.
 fn ladders(random: &mut impl RngExt) -> Ladders {
     let mut ladder = |rises: std::ops::Range<usize>| {
         let (mut ladder, mut from) = (Ladder::new(random.random_range(0..3)), Nanos::ZERO);
@@ -215,7 +215,7 @@ fn ladders(random: &mut impl RngExt) -> Ladders {
     Ladders { all: ladder(0..3), of_class: Some(Box::new(std::array::from_fn(|_| ladder(0..3)))) }
 }
 
-/// Splits `workers` into pools, each with at least one.
+/// Splits `workers` into pools of at least one worker.
 fn split(random: &mut impl RngExt, workers: usize) -> Vec<usize> {
     let pools = random.random_range(1..=workers.min(3));
     let mut sizes = vec![1; pools];
@@ -223,7 +223,7 @@ fn split(random: &mut impl RngExt, workers: usize) -> Vec<usize> {
     sizes
 }
 
-/// Mostly light requests, some long ones with checkpoints, and a few that misbehave.
+/// Draws a request: mostly light, some long ones with checkpoints, and a few that misbehave.
 fn datagram(random: &mut impl RngExt, forks: bool) -> Vec<u8> {
     match random.random_range(0..40) {
         0 => return vec![0; random.random_range(0..8)],
@@ -240,7 +240,7 @@ fn datagram(random: &mut impl RngExt, forks: bool) -> Vec<u8> {
     let flow = if random.random_bool(0.5) { random.random_range(1..4) } else { 0 };
     let mut bytes = vec![magic, random.random_range(0..3), deadline, flow];
     bytes.resize(HEADER + cost, 0);
-    // The first act is a checkpoint; an act's number is its place in `Act::ALL`.
+    // The first act is a checkpoint. An act's number is its index in `Act::ALL`.
     for act in &mut bytes[HEADER..] {
         *act = match random.random_range(0..100) {
             0..60 => 0,

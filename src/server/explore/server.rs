@@ -1,4 +1,4 @@
-//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its
+//! A server in virtual time: the engines of all workers, driven by the simulator's driver, and its
 //! accounts.
 
 use super::handler::Scripted;
@@ -34,24 +34,24 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
+/// A defect planted in an explored server's own code. A [`Fault`] is one in its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// A fresh job for which there is no room, or no time, is dropped without a fate.
+    /// A fresh job without room or time is dropped without a fate.
     ForgetsFates,
-    /// A packet does not come home from a worker that rests.
+    /// A packet is not returned by a worker that rests.
     KeepsPackets,
-    /// A request that was set aside does not come back.
+    /// A request that was set aside never resumes.
     KeepsSetAside,
     /// Requests of one flow have different keys.
     SplitsFlows,
-    /// Twice as much is sent to sources that may be forged as comes from them.
+    /// Sources that may be forged are sent twice as much as comes from them.
     Amplifies,
-    /// A request that is discarded counts for time in which no worker worked.
+    /// A discarded request counts with time that no worker spent.
     InventsTime,
 }
 
-/// Runs `scenario` to its end, with `handler`. Returns what it came to, or the violated rule.
+/// Runs `scenario` to its end with `handler`. Returns the result, or the violated rule.
 pub(super) fn explore(
     scenario: &Scenario,
     handler: &Scripted,
@@ -112,7 +112,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let mut engines: Vec<_> = (0..=workers).map(engine).collect();
-    // As in a server, the thread that stops it has packets of its own from the start.
+    // As in a server, the thread that stops it has its own packets from the start.
     engines[workers].stock_up();
     let engines = Engines {
         engines,
@@ -143,7 +143,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     }
     let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
     run_until(deadline, &mut driver, &mut books)?;
-    // After the drain: waiting requests are shed, running requests end at their next checkpoint.
+    // After the drain, waiting requests are shed and running ones end at their next checkpoint.
     driver.abandon(deadline);
     driver.engine.shed_waiting(workers);
     (0..workers).for_each(|owner| driver.world.emptied(owner));
@@ -183,8 +183,8 @@ fn run_until<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     Ok(())
 }
 
-/// What the control thread does once a second, here when nothing else happens: ends requests that
-/// nothing will wake. No deadline counts, for a wake that was lost must not be mended by it.
+/// Ends requests that nothing will wake, as the control thread does once a second; here when
+/// nothing else happens. Deadlines do not count, so that they cannot hide a lost wake.
 fn end_forsaken<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
     metrics: &WorkerMetrics,
@@ -204,7 +204,7 @@ fn end_forsaken<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     }
 }
 
-/// More than any request has.
+/// Longer than any request.
 const DATAGRAM_BYTES: usize = 256;
 
 /// The longest time for which a running job keeps its worker.
@@ -219,9 +219,9 @@ struct Books<'b> {
 }
 
 impl Books<'_> {
-    /// A request in flight holds each packet in use until its reply is sent, or a worker that is
-    /// about to receive. While every worker is parked, nothing waits for a worker. Flows are served
-    /// in order.
+    /// Checks three rules. Each packet in use is held by a request in flight until its reply is
+    /// sent, or by a worker about to receive. If every worker is parked, no job waits. Flows are
+    /// served in order.
     fn check<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         &mut self,
         driver: &Driver<Engines<'s, '_, '_, H, M>>,
@@ -246,14 +246,14 @@ type ReadyJobs<'s, 'e, H, M> = VecDeque<Ready<Job<'s, 'e, H, M>>>;
 /// The engines of all workers, and of the thread that stops them.
 struct Engines<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     engines: Vec<Engine<'s, 'e, 'c, H, M, MemoryLink<'c>>>,
-    /// Jobs made ready by each worker's last job. All workers share one thread here, and with it
-    /// the thread's ready list.
+    /// Jobs made ready by each worker's last job. All workers share one thread here, and so its
+    /// list of ready jobs.
     ready: Vec<ReadyJobs<'s, 'e, H, M>>,
     network: Rc<RefCell<Network<'c>>>,
     current: WorkerId,
     step: Nanos,
     flaw: Option<Flaw>,
-    /// What [`Flaw::KeepsSetAside`] keeps.
+    /// The jobs that [`Flaw::KeepsSetAside`] keeps.
     kept: Vec<Ready<Job<'s, 'e, H, M>>>,
 }
 
@@ -268,8 +268,8 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>> Engines<'s, 'e, 'c,
         }
     }
 
-    /// Packets held ready to receive into, and those of requests that have their fates and answers
-    /// to be sent.
+    /// Packets ready to receive into, and those of requests that have a fate but whose answer is
+    /// unsent.
     fn packets_held(&self) -> usize {
         self.engines.iter().map(|engine| engine.receiving.spare() + engine.replying.refusals()).sum()
     }

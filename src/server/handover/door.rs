@@ -1,4 +1,4 @@
-//! The Unix socket at which successors ask.
+//! The Unix socket at which successors connect.
 
 use super::message::new_socket;
 use crossbeam_utils::atomic::AtomicCell;
@@ -9,25 +9,26 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Successors that may wait; one is served at a time.
+/// Number of successors that may wait; one is served at a time.
 const BACKLOG: i32 = 4;
 
-/// A listener, and its file, which the server that owns it removes at its end.
+/// The listening Unix socket of the hand-over, with its file. The server that owns the file removes
+/// it at its end.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(super) listener: Socket,
     path: PathBuf,
-    /// Whether the file is this server's: from when it serves, until a successor does.
+    /// Whether this server owns the file: from when it serves until a successor does.
     pub(crate) own: AtomicCell<bool>,
 }
 
 impl Door {
-    /// Listens at `path`, for this user alone. Replaces the socket of a server that has ended
-    /// without removing it.
+    /// Listens at `path`, for this user only. Replaces the socket of a server that ended without
+    /// removing it.
     ///
     /// # Errors
-    /// The kernel's error; [`io::ErrorKind::AddrInUse`] also when something other than a socket is
-    /// in the way, or a socket at which a server listens.
+    /// The kernel's error. It is [`io::ErrorKind::AddrInUse`] also if `path` is not a socket, or
+    /// another server listens there.
     pub(crate) fn open(path: &Path) -> io::Result<Door> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
@@ -47,7 +48,7 @@ impl Door {
         Ok(Door { listener, path: path.to_owned(), own: AtomicCell::new(true) })
     }
 
-    /// The door of the predecessor, at `path`, which is the predecessor's until this server serves.
+    /// The predecessor's door at `path`. The predecessor owns the file until this server serves.
     pub(crate) fn taken(listener: OwnedFd, path: &Path) -> Door {
         Door { listener: Socket::from(listener), path: path.to_owned(), own: AtomicCell::new(false) }
     }
@@ -56,7 +57,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         if self.own.load() {
-            // One that has been removed already is what is wanted.
+            // It may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
     }

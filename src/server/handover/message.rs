@@ -1,5 +1,5 @@
-//! The messages of a hand-over: JSON, each in one packet of a Unix socket that keeps packets apart,
-//! with descriptors beside it.
+//! The messages of a hand-over: JSON, one per packet of a Unix socket that keeps packet boundaries,
+//! with file descriptors attached.
 
 use crate::time::Nanos;
 use rustix::io::{Errno, retry_on_intr};
@@ -15,47 +15,47 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// The version of these messages. Programs of different versions do not hand over to one another.
+/// Version of these messages. Programs with different versions do not hand over to each other.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// Descriptors beside one message; the kernel takes 253.
+/// The most descriptors attached to one message; the kernel takes 253.
 const DESCRIPTORS_MAX: usize = 64;
 
-/// The longest message: `Begin` has at most 11 bytes for each of 4,096 sockets.
+/// The longest message in bytes: `Begin` has at most 11 bytes for each of 4,096 sockets.
 const MESSAGE_BYTES_MAX: usize = 65_536;
 
-/// The longest time that a message waits for room; the other side reads each at once.
+/// How long a message may wait for room. The other side reads each at once.
 const SEND_WITHIN: Nanos = Nanos::from_secs(1);
 
-/// What the two processes say to each other, in this order. README.md argues each step.
+/// The messages between the two processes, in this order. README.md argues each step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub(super) enum Message {
-    /// The successor asks. `version`: that of the program, for the log.
+    /// The successor asks. `version` is the program's, for the log.
     Hello { protocol: u32, version: String },
-    /// The predecessor will not, and serves on.
+    /// The predecessor refuses and keeps serving.
     Refused { reason: String },
-    /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this
-    /// socket's listener follow. `kept`: they outlive both servers. `gro`: they are received from
-    /// in GRO batches. `watchdog_us`: the predecessor's supervisor expects a sign of life this
-    /// often.
+    /// The predecessor agrees. The descriptors of `sockets` UDP sockets, the admin listener and
+    /// this socket's listener follow. `kept`: the sockets outlive both servers. `gro`: they are
+    /// received from in GRO batches. `watchdog_us`: how often the predecessor's supervisor expects
+    /// a sign of life.
     Offer { sockets: usize, kept: bool, gro: bool, watchdog_us: Option<u64> },
-    /// Some of the descriptors.
+    /// Some of the descriptors, attached.
     Descriptors,
-    /// The successor has made everything that it needs: from here on it only has to begin.
+    /// The successor has prepared everything and only has to begin.
     Ready,
-    /// The predecessor receives no more. Its last readings of the kernel's drop counters, by
-    /// socket.
+    /// The predecessor has stopped receiving. `dropped` has its last readings of the kernel's drop
+    /// counters, by socket.
     Begin { dropped: Vec<Option<u32>> },
     /// The successor serves.
     Serving,
-    /// The predecessor finishes what it has received, and goes.
+    /// The predecessor finishes what it has received, and ends.
     Leaving,
-    /// The predecessor serves on, and the successor must not.
+    /// The predecessor keeps serving, and the successor must not serve.
     Staying { reason: String },
 }
 
-/// `handover` is `off` here: `config` allows nothing else.
+/// Without feature `admin`, `config` allows only `handover` = `off`.
 #[cfg(not(feature = "admin"))]
 fn encode(_: &Message) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::Unsupported.into())
@@ -66,18 +66,18 @@ fn decode(_: &[u8]) -> io::Result<Message> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// One end of a hand-over.
+/// One end of the connection of a hand-over.
 #[derive(Debug)]
 pub(super) struct Connection(Socket);
 
-/// What a wait for a message came to.
+/// The result of waiting for a message.
 #[derive(Debug)]
 pub(super) enum Heard {
     Message(Message, Vec<OwnedFd>),
-    /// The other end has been closed. A process that lives says why before it closes: the other one
+    /// The other end was closed. A living process says why before it closes, so the other process
     /// has died.
     Gone,
-    /// Nothing came in time.
+    /// No message came in time.
     Late,
 }
 
@@ -94,8 +94,8 @@ impl Connection {
         Connection::new(socket)
     }
 
-    /// An error unless the other process is this user's, as the kernel saw it when it connected or
-    /// listened.
+    /// Checks that the other process belongs to this user, as the kernel saw it when it connected
+    /// or listened.
     pub(super) fn check_peer(&self) -> io::Result<()> {
         let (peer, own) = (sockopt::socket_peercred(&self.0)?.uid, rustix::process::geteuid());
         if peer == own {
@@ -109,7 +109,7 @@ impl Connection {
         self.send_with(message, &[])
     }
 
-    /// Sends all of `descriptors`, in as many messages as that takes.
+    /// Sends all of `descriptors`, in as many messages as needed.
     pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         descriptors.chunks(DESCRIPTORS_MAX).try_for_each(|some| self.send_with(&Message::Descriptors, some))
     }
@@ -125,9 +125,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The next message, if it comes within `patience`.
+    /// Waits for the next message, at most for `patience`.
     pub(super) fn hear(&self, patience: Nanos) -> io::Result<Heard> {
-        // The kernel takes no time at all for a wait without end.
+        // The kernel reads zero as a wait without end.
         self.0.set_read_timeout(Some(patience.max(Nanos::from_millis(1)).into()))?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -161,7 +161,7 @@ impl Connection {
     }
 }
 
-/// A socket on which both ends of a hand-over meet.
+/// A socket for either end of a hand-over.
 pub(super) fn new_socket() -> io::Result<Socket> {
     Socket::new(Domain::UNIX, Type::SEQPACKET, None)
 }
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    // Is silence something else than death, and is what is no message an error?
+    // Is silence told apart from death? Is something that is no message an error?
     #[test]
     fn silence_is_not_death() {
         let [one, other] = pair();

@@ -1,5 +1,5 @@
-//! A restart that loses nothing: a server that starts takes the sockets of the one that runs.
-//! README.md argues each step.
+//! Restarts without loss: a starting server takes the sockets of the running one. README.md argues
+//! each step.
 
 mod door;
 mod message;
@@ -12,7 +12,7 @@ pub(crate) use successor::{Predecessor, ask};
 
 use crate::time::Nanos;
 
-/// The longest wait for the other process's next message. A successor prepares for longest. After
-/// the offer, and before it says that it is ready, it makes packets and threads for up to 1,024
+/// How long to wait for the other process's next message. The longest wait is for a successor's
+/// preparation. Before it says that it is ready, it makes packets and threads for up to 1,024
 /// workers.
 const PATIENCE: Nanos = Nanos::from_secs(10);

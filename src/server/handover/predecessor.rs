@@ -1,5 +1,5 @@
-//! The side of a hand-over that runs: gives its sockets to a successor, and goes once that one
-//! serves.
+//! The predecessor's side of a hand-over: gives its sockets to a successor, and ends once the
+//! successor serves.
 
 use super::PATIENCE;
 use super::door::Door;
@@ -13,21 +13,21 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-/// A process that connects says at once what it wants.
+/// How long a process that connects may take to say what it wants.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
-/// The longest time for which no process receives: the successor's workers run, and only wait for
-/// the word.
+/// The longest time in which neither process receives. The successor's workers already run and only
+/// wait for the message.
 const SERVING_WITHIN: Nanos = Nanos::from_secs(1);
-/// The interval of looking whether the server has been asked to stop meanwhile.
+/// How often to check whether the server was asked to stop meanwhile.
 const LOOK_EVERY: Nanos = Nanos::from_millis(20);
-/// The pause after a failed `accept`: what is missing does not return at once.
+/// The pause after a failed `accept`, because a missing resource does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// A successor that has asked.
 #[derive(Debug)]
 pub(crate) struct Asked {
     connection: Connection,
-    /// Of its program, for the log.
+    /// Version of its program, for the log.
     version: String,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
 fn hear(door: &Door) -> io::Result<Asked> {
     let connection = Connection::new(door.listener.accept()?.0)?;
     let refused = |reason: String| {
-        // One that has ended needs no word.
+        // If it has ended, it needs no answer.
         let _ = connection.send(&Message::Refused { reason: reason.clone() });
         io::Error::other(reason)
     };
@@ -80,7 +80,7 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` when the successor only
+    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` once the successor only
     /// has to begin.
     ///
     /// # Errors
@@ -103,12 +103,12 @@ impl Asked {
         self.await_ready(is_stopping)
     }
 
-    /// Lets the successor begin, now that this server receives no more. `dropped` are the kernel's
-    /// drop counters as of then, by socket. `Ok` when the successor serves: this server must finish
-    /// what it has received, and go.
+    /// Lets the successor begin, now that this server has stopped receiving. `dropped` has the
+    /// kernel's drop counters at that moment, by socket. `Ok` once the successor serves: this
+    /// server must then finish what it has received, and end.
     ///
     /// # Errors
-    /// Why it does not serve.
+    /// Why the successor does not serve.
     pub(crate) fn begin(&self, dropped: Vec<Option<u32>>) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
         self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
@@ -116,17 +116,17 @@ impl Asked {
             Heard::Message(Message::Serving, _) => {}
             heard => return Err(unexpected(heard)),
         }
-        // Not to be undone from here on.
+        // From here on it cannot be undone.
         self.connection.send(&Message::Leaving).map_err(failed)
     }
 
-    /// Tells the successor that the server will not hand over, for `reason`.
+    /// Tells the successor that this server will not hand over, for `reason`.
     pub(crate) fn refuse(&self, reason: &str) {
-        // One that has ended needs no word.
+        // If it has ended, it needs no answer.
         let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
     }
 
-    /// Tells the successor that the server serves on after all, for `reason`.
+    /// Tells the successor that this server keeps serving after all, for `reason`.
     pub(crate) fn stay(&self, reason: &str) {
         let _ = self.connection.send(&Message::Staying { reason: reason.to_owned() });
     }

@@ -1,5 +1,5 @@
-//! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins
-//! when that one has stopped receiving.
+//! The successor's side of a hand-over: asks the running server for its sockets, and begins once
+//! that server has stopped receiving.
 
 use super::PATIENCE;
 use super::door::Door;
@@ -12,30 +12,30 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a server that runs gives to its successor: its UDP sockets, its admin listener, its door,
-/// and its word.
+/// What a running server gives its successor: its UDP sockets, its admin listener, its door, and
+/// the connection to it.
 pub(crate) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 
-/// The server from which a successor takes over, which serves until the successor does.
+/// The server from which a successor takes over. It serves until the successor does.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     connection: Connection,
     /// Whether its sockets outlive both servers.
     pub(crate) kept: bool,
-    /// Whether they are received from in GRO batches.
+    /// Whether its sockets are received from in GRO batches.
     pub(crate) gro: bool,
-    /// The time of its supervisor's watchdog.
+    /// The interval of its supervisor's watchdog.
     pub(crate) watchdog: Option<Duration>,
-    /// The inodes of its sockets, in the order in which it gave them.
+    /// The inodes of its sockets, in the order of the offer.
     inodes: Vec<u64>,
 }
 
-/// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does
-/// not run that long finds the word that this server serves when it wakes up.
+/// How long to wait for the predecessor's last message. It decides as soon as it gets a CPU. If it
+/// gets none for this long, it later finds the message that this server serves.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Asks the server that listens at `path` for its sockets. `None` if there is no server. One that
-/// goes without a word, for what is offered does not fit, changes nothing.
+/// Asks the server that listens at `path` for its sockets; `None` if there is no server. Nothing
+/// changes if this process then goes away because the offer does not fit.
 pub(crate) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
@@ -70,24 +70,24 @@ pub(crate) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
 
 impl Predecessor {
     /// Says that this server only has to begin, and waits until it may. Returns the last readings
-    /// of the kernel's drop counters, by inode: none if the predecessor has died.
+    /// of the kernel's drop counters, by inode; empty if the predecessor has died.
     pub(crate) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
         if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
         }
         match self.connection.hear(PATIENCE)? {
             Heard::Message(Message::Begin { dropped }, _) => Ok(self.inodes.iter().copied().zip(dropped).collect()),
-            // This process holds the sockets, and what waits in them, when no other does.
+            // The last holder of the sockets keeps them, and what waits in them.
             Heard::Gone => Ok(Vec::new()),
             heard => Err(unexpected(heard)),
         }
     }
 
-    /// Says that this server serves, and waits until the predecessor goes, or has died. Returns the
-    /// reason if the predecessor serves on after all.
+    /// Says that this server serves, and waits until the predecessor leaves or has died. Returns
+    /// the reason if the predecessor keeps serving after all.
     pub(crate) fn say_serving(self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
-            // What it said before it closed can still be heard.
+            // What it said before it closed can still be read.
             tracing::debug!("the predecessor has closed the connection");
         }
         match self.connection.hear(FAREWELL_WITHIN) {

@@ -1,5 +1,5 @@
-//! What the control threads know of a server and change in it. `admin` asks for it by its interface
-//! alone.
+//! The control threads' view of a server: what they know and change. `admin` uses it only through
+//! its traits.
 
 use super::panics;
 use super::start::{Bound, Conduct};
@@ -26,52 +26,51 @@ use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, Once};
 
-/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand
-/// checkpoint steps of `spin`.
+/// The longest expected time between two checkpoints of a handler with checkpoints, before the time
+/// scale: a thousand checkpoint steps of `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
-/// Where a server is in its life.
+/// The phase of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Serving,
-    /// It still serves everything, and says that it is not ready.
+    /// The server still serves everything, but says that it is not ready.
     LameDuck,
-    /// It finishes what it has received.
+    /// The server finishes what it has received.
     Draining,
-    /// A successor has the sockets: what the kernel drops is its to count.
+    /// A successor has the sockets, and counts the kernel's drops.
     HandedOver,
 }
 
-/// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
+/// State shared by the control threads: the one that waits for the stop, and the admin thread.
 pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     pub(super) bound: &'c Bound,
     pub(super) conduct: &'c Conduct,
     pub(super) shared: &'c Groups<Job<'s, 'e, H, M>>,
     pub(super) common: &'c Common<'s, 'e, H, M>,
-    /// The configuration as of now, what it came from, and what became of the last attempt to read
-    /// it again.
+    /// The current configuration, its source, and the result of the last reload.
     pub(super) reloads: Reloads,
-    /// Logs once that the host's addresses cannot be read.
+    /// Makes the log say only once that the host's addresses cannot be read.
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
     pub(super) phase: AtomicCell<Phase>,
-    /// The CPUs that this process may use. Used by the admin thread once a second.
+    /// The number of CPUs that this process may use. Used by the admin thread once a second.
     cpus: Mutex<Cpus>,
-    /// The watch for stuck pools. Used by the admin thread.
+    /// Watches for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that
     /// waits for the stop.
     pub(super) drops: Mutex<Drops>,
-    /// Logs once that drops cannot be read.
+    /// Makes the log say only once that drops cannot be read.
     pub(super) drops_unread: Once,
-    /// What the log has said. Used by the admin thread once a second.
+    /// What was logged. Used by the admin thread once a second.
     said: Mutex<Said>,
-    /// What the kernel turns away. Used by the admin thread.
+    /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
     /// The metrics of the handler's own.
     own: OwnMetrics,
-    /// The policy in force. Used by the admin thread once a second, and by the thread that waits
-    /// for demands.
+    /// The current policy and its adaptation. Used by the admin thread once a second, and by the
+    /// thread that waits for demands.
     following: Mutex<Adaptation>,
 }
 
@@ -109,7 +108,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         GivenUp { gso_sockets, ring_workers: self.shared.without_ring() }
     }
 
-    /// The pool that has been stuck for longest, if any.
+    /// The pool that has been stuck for longest, if any is.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let (topology, live) = (self.shared.topology(), self.reloads.live());
@@ -118,7 +117,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         lock(&self.watch).look(&self.bound.board.metrics, &pools, clock::now())
     }
 
-    /// Reads the configuration again, and follows what may change while the server runs.
+    /// Reloads the configuration, and applies the settings that may change while the server runs.
     pub(super) fn reload(&self) {
         self.conduct.supervisor.reloading();
         if !self.reloads.read(|live, new| self.take(live, new)) {
@@ -127,8 +126,8 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.conduct.supervisor.ready(&self.reloads.live().config);
     }
 
-    /// Reads the host's addresses again. Not on the admin thread: the kernel takes 50 ms for 20,000
-    /// of them.
+    /// Reads the host's addresses again. Not on the admin thread, because the kernel takes 50 ms
+    /// for 20,000 addresses.
     pub(super) fn refresh_addresses(&self) {
         match self.bound.filter.refresh() {
             Ok(false) => {}
@@ -145,7 +144,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         }
     }
 
-    /// Lets as many workers work as there are CPUs. Emulated cores need none.
+    /// Lets as many workers work as there are CPUs. Emulated cores need no CPUs.
     fn follow_cpus(&self) {
         let (live, workers) = (self.reloads.live(), self.bound.config.workers);
         let parks = live.config.policy.entry().shares_sockets;
@@ -156,11 +155,10 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         }
     }
 
-    /// Follows `new`, which differs from `live` only in what may change.
+    /// Applies `new`, which differs from `live` only in settings that may change.
     fn take(&self, live: &Config, new: &Config) {
         let follows = |config: &Config| (config.policy, config.slice, config.optimise, config.pools.clone());
-        // The admin thread holds it from when it reads the configuration until it has followed
-        // that.
+        // The admin thread holds this lock from reading the configuration until it has followed it.
         let mut following = lock(&self.following);
         following.set_max_wait(new.max_wait_scaled());
         self.bound.board.limits.store(Arc::new(following.limits));
@@ -168,7 +166,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             let limits = following.limits;
             *following = adaptation(new);
             following.limits = limits;
-            // Under the lock, so that the policy announced last is the policy in force.
+            // Under the lock, so that the last announced policy is the current one.
             self.shared.switch(&following.made.policy);
         }
     }
@@ -185,15 +183,14 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let following = lock(&self.following);
         let live = self.reloads.live();
         let config = &live.config;
-        // Only `pools` has names for its queues; other policies number them, as the policy may
-        // change their use.
+        // Only `pools` names its queues. Other policies number them, because their use may change.
         let policy = &following.made.policy;
         let names = |pool: usize| match config.pools.get(pool) {
             Some(configured) if config.policy.entry().has_pools() => configured.name.clone(),
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
             _ => format!("queue{pool}"),
         };
-        // A queue of this policy, or one that still holds requests of an earlier policy.
+        // A queue of this policy, or one with requests that an earlier policy left.
         let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
         let queues = self.shared.queue_lengths().into_iter().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
@@ -225,7 +222,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             reason_names: H::REASON_NAMES,
             own: self.own.values(),
             spawned: self.bound.spawning.0.ends(),
-            // `Flight::shown` adds these.
+            // `Desk::gauges` adds these.
             #[cfg(feature = "admin")]
             blocked: Default::default(),
         }
@@ -254,7 +251,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         said.say(self.bound.board.metrics.counts(), dropped, now);
         said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
-        // Workers that could not receive try again.
+        // Workers whose receives failed try again.
         self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
@@ -277,7 +274,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.conduct.supervisor.watchdog_every()
     }
 
-    /// During a stop it is fed always: the drain timeout bounds that.
+    /// Always fed during a stop, which the drain timeout bounds.
     fn feed_watchdog(&self) {
         let (bound, is_asleep) = (self.reloads.live().config.unhealthy_after, |worker| self.shared.is_asleep(worker));
         let healthy = self.healthy().is_ok();

@@ -1,5 +1,5 @@
-//! The steps of a stop, from the first demand until the sockets take nothing more. Section 4 of
-//! `runtime/sleep/README.md` says why they are these.
+//! The steps of a stop, from the first demand until the sockets accept nothing more. Section 4 of
+//! `runtime/sleep/README.md` argues them.
 
 use super::control::{Control, Phase};
 use super::serving::REFRESH_EVERY;
@@ -15,19 +15,18 @@ use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count
-/// as stuck.
+/// Time for workers to reach a checkpoint once the drain is over. After it their handlers count as
+/// stuck.
 pub(super) const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
-/// The interval at which a draining server checks whether it is done.
+/// How often a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
 impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
-    /// Stops the server. It serves on as a lame duck, then shuts the gate. The workers serve what
-    /// was received, until the drain timeout or a second demand. Then workers have [`STUCK_AFTER`]
-    /// to reach a checkpoint. Where another process has the sockets, what waits in them is left
-    /// there. Returns whether it was a demand that ended the drain, and what is left of the drain
-    /// timeout.
+    /// Stops the server. It first serves on as a lame duck, then shuts the gate. The workers serve
+    /// what was received, until the drain timeout or a second demand. Then they have
+    /// [`STUCK_AFTER`] to reach a checkpoint. If another process has the sockets, datagrams in them
+    /// stay there. Returns whether a demand ended the drain, and what is left of the drain timeout.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>,
@@ -66,7 +65,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         (again, Nanos::ZERO)
     }
 
-    /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
+    /// Serves on while load balancers learn to send requests elsewhere. A second demand ends this.
     fn be_lame_duck(&self, demands: &mut Demands) {
         let lame_duck = self.reloads.live().config.lame_duck;
         let end = clock::now().plus(lame_duck);
@@ -100,8 +99,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         }
     }
 
-    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the
-    /// kernel's sight.
+    /// After all workers have ended: ends the remaining jobs, and disconnects the sockets from the
+    /// network.
     pub(super) fn leave<E: Engine<Job = Job<'s, 'e, H, M>>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
             let waits = self.shared.leftover().or_else(|| self.common.wait_slots.take_any());
@@ -127,7 +126,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         let mut jobs = Vec::with_capacity(BATCH);
         for owner in if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers } {
             while engine.receive(owner, &mut jobs).datagrams > 0 {
-                // Batch by batch, so that the packets of one batch serve for the next.
+                // Batch by batch, so that the packets of one batch can be reused for the next.
                 jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
                 engine.flush();
             }
@@ -135,12 +134,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
     }
 }
 
-/// The steps of a drain. Workers serve throughout; each step waits by `until` for what it observes.
-/// `group`: the sockets in which datagrams may wait; `spawned`: the number of pieces of spawned
-/// work under way.
+/// The steps of a drain. Workers serve throughout; each step waits, by `until`, for a condition.
+/// `group` has the sockets in which datagrams may wait. `spawned` gives the number of unfinished
+/// pieces of spawned work.
 ///
 /// # Errors
-/// The first of `until`.
+/// The first error of `until`.
 fn drain<J: Send, E>(
     group: Option<&Group>,
     metrics: &WorkerMetrics,
@@ -150,8 +149,8 @@ fn drain<J: Send, E>(
     mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
 ) -> Result<(), E> {
     until(&|| !group.is_some_and(Group::has_waiting))?;
-    // Nothing more can be received. A worker may hold a batch that it has not counted yet; once
-    // every worker has moved from here, everything is counted.
+    // Nothing more can be received. A worker may hold a batch that it has not counted yet. Once
+    // every worker has moved, everything is counted.
     let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
     // A sleeping worker turns once when it is woken.
     (0..metrics.workers()).for_each(|worker| shared.wake(worker));
@@ -172,7 +171,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    // Does each step wait for its condition? Method: one worker, played by hand, that receives a
+    // Does each step wait for its condition? Method: the test plays one worker, which receives a
     // datagram and counts it late.
     #[test]
     fn workers_may_end_when_nothing_can_come_to_light_any_more() {

@@ -1,4 +1,4 @@
-//! A server's life: start, service, reload, hand-over, stop. [`run`] is its table of contents.
+//! A server's life: start, service, reload, hand-over, stop. [`run`] calls all of these.
 
 mod control;
 mod drain;

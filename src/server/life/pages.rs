@@ -1,4 +1,4 @@
-//! What the pages of the endpoint ask of the server.
+//! Answers what the pages of the endpoint ask about the server.
 
 use super::control::{Control, Phase};
 use crate::config::cpus::throttled;
@@ -16,7 +16,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     fn ready(&self) -> Result<(), String> {
         match self.phase.load() {
             Phase::Serving => {}
-            // Connections that came before the successor had the listener ask about the address,
+            // Connections accepted before the successor had the listener ask about the address,
             // which is served.
             Phase::HandedOver => return Ok(()),
             Phase::LameDuck => return Err("lame duck".to_owned()),
@@ -54,7 +54,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     fn unreceived(&self) -> Vec<u64> {
         self.dropped_by_socket();
         let waiting: Vec<u64> = lock(&self.drops).waiting().map(u64::from).collect();
-        // The sockets of a worker are next to one another.
+        // The sockets of a worker are adjacent.
         let each = waiting.len() / self.bound.config.workers;
         waiting.chunks(each.max(1)).map(|sockets| sockets.iter().sum()).collect()
     }

@@ -1,8 +1,8 @@
-//! Panics of handlers: one log line each, a few per second, and no worker waits for a reader of the
+//! Logs panics of handlers, one line each and a few per second, without blocking a worker on the
 //! log.
 //!
 //! The default hook writes to standard error from the panicking thread. An unread pipe would then
-//! stop every worker that serves a bad request. So the hook only keeps the lines, and the control
+//! stop every worker that serves a bad request. So this hook only stores the lines, and the control
 //! thread logs them once a second.
 
 use crate::output::{LogWriter, plain};
@@ -13,16 +13,16 @@ use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, Once};
 use std::{mem, thread};
 
-/// Log lines per second; further panics are only counted.
+/// The most log lines per second; further panics are only counted.
 const LINES_PER_SECOND: usize = 10;
-/// The longest part of a panic's message that is shown, in characters.
+/// The longest part of a panic's message that is logged, in characters.
 const MESSAGE_MAX: usize = 500;
 
 /// Lines not yet logged, and the number of panics without a line.
 static PENDING: Mutex<(Vec<String>, u64)> = Mutex::new((Vec::new(), 0));
 
-/// Keeps a line of every panic that a server catches, for [`log_pending`]. All other panics go to
-/// the previous hook.
+/// Installs a hook that stores a line for every panic that a server catches, for [`log_pending`].
+/// Other panics go to the previous hook.
 pub(super) fn keep_contained() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -31,7 +31,7 @@ pub(super) fn keep_contained() {
     });
 }
 
-/// Logs what the hook has kept.
+/// Logs what the hook has stored.
 pub(super) fn log_pending() {
     let (lines, more) = mem::take(&mut *lock(&PENDING));
     lines.iter().for_each(|line| say(line));
@@ -49,7 +49,7 @@ fn keep(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// The log line of a panic; its message may have come from a client.
+/// The log line of a panic. Its message may contain a client's text.
 fn line(panic: &PanicHookInfo<'_>) -> String {
     let message = one_line(panic_message(panic.payload()).unwrap_or("(no message)"));
     let whose = if thread::current().name() == Some(READER) { "metric of a handler" } else { "handler" };

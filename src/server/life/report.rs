@@ -1,4 +1,4 @@
-//! What a server run comes to.
+//! The result of a server run.
 
 use crate::metrics::{Snapshot, SpawnEnd};
 
@@ -6,16 +6,16 @@ use crate::metrics::{Snapshot, SpawnEnd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// Everything received or spawned was finished.
+    /// Everything that was received or spawned was finished.
     Drained,
-    /// The drain timeout passed, or a second signal came, with requests, spawned work or blocking
-    /// tasks unfinished.
+    /// The drain timeout passed, or a second signal came, while requests, spawned work or blocking
+    /// tasks were unfinished.
     Forced,
 }
 
 impl Ended {
-    /// Determined by what was lost, and by whether blocking tasks were `all_done`, not by how long
-    /// the stop took or whether it was hastened.
+    /// Decided by what was lost and whether blocking tasks were `all_done`, not by how long the
+    /// stop took or whether it was hastened.
     pub(crate) fn with(totals: &Snapshot, all_done: bool) -> Ended {
         let lost =
             totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];
@@ -29,8 +29,8 @@ impl Ended {
 pub struct Report {
     /// How the run ended.
     pub ended: Ended,
-    /// All counters and measurements, exact because nothing moves any more.
+    /// All counters and measurements. Exact, because nothing changes any more.
     pub totals: Snapshot,
-    /// Packets not returned to their pool at the end; 0 if nothing is in flight.
+    /// Packets that were not returned to their pool; 0 if nothing is in flight.
     pub packets_away: usize,
 }

@@ -1,5 +1,5 @@
-//! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of
-//! a stop.
+//! Runs a server: its threads start, work, drain and end. `runtime/sleep/README.md` argues the
+//! order of a stop.
 
 use super::control::Control;
 use super::drain::STUCK_AFTER;
@@ -41,16 +41,16 @@ use tokio::runtime::Runtime;
 
 /// Exit code of a process that ended although a handler was stuck.
 const EXIT_STUCK: i32 = 3;
-/// Exit code of a process that failed, or that could not write its summary.
+/// Exit code of a process that failed, or could not write its summary.
 const EXIT_FAILED: i32 = 1;
 
-/// The kernel's usual timer slack.
+/// The kernel's default timer slack.
 const TIMER_SLACK_NS: i32 = 50_000;
 
-/// The time for what a stop does after the drain, where code of a handler takes no part in it.
+/// Time for the steps of a stop after the drain, if no code of the handler delays them.
 const REST: Nanos = Nanos::from_secs(2);
 
-/// Serves `requests` on cores of kind `C`; `make` runs their handler on a packet.
+/// Serves `requests` on cores of kind `C`. `make` runs the handler on a packet.
 pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     start: Start,
     requests: &Serving<'s, '_, H>,
@@ -67,7 +67,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let own = OwnMetrics::start(own_metrics)?;
     let bound = bound;
     let signals_end = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
-    // Dropped after all that a handler has left.
+    // Dropped after everything that a handler leaves behind.
     let (mut left, mut last_resort) = (Nanos::ZERO, None);
     let spawning = &bound.spawning.0;
     let slots = ObjectPool::new(sizes::slots(&bound.config), |number| {
@@ -79,13 +79,13 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     common.outside.open(shared.waker());
     let runtime = admin::runtime()?;
     let collector = Collector::new(&bound.board.metrics);
-    // The admin thread has the listener; this is what a successor is given.
+    // The admin thread has the listener; a successor gets this copy.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
     let control = Control::new((&bound, &conduct), &shared, &common, following, reloads, own);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
-        // On every way out the threads must end, or the scope would wait for them for ever.
+        // On every way out the threads must end. Otherwise the scope would wait for them for ever.
         let _workers = OnDrop(|| shared.each().for_each(Shared::stop));
         let _others = OnDrop(|| {
             let _ = begin.set(false);
@@ -96,13 +96,12 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();
         let mut engine = engine::<KernelLink, _, _>(&bound.config, &bound.board, &common, bound.config.workers);
-        // It must always find packets to receive into, so these are set aside.
+        // Packets set aside, so that it can always receive.
         engine.stock_up();
-        // Nothing is left that could fail. From here on this server serves, or its predecessor
-        // does.
+        // Nothing is left that could fail. From here on, this server or its predecessor serves.
         let failure = match control.take_over(predecessor, &begin)? {
             None => {
-                // An endpoint that has ended has let go.
+                // If the endpoint has ended, its listener is dropped already.
                 let release = || {
                     let _ = threads.admin_stopper.send(true);
                 };
@@ -110,7 +109,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             }
             failure => failure,
         };
-        // From here on no successor is accepted, and no connection waits for an endpoint that ends.
+        // From here on no successor is accepted, and no connection waits for an ending endpoint.
         threads.successors_end = None;
         drop(spare.take());
         let exits;
@@ -128,17 +127,17 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     Ok(Report { ended: Ended::with(&totals, all_done), totals, packets_away: packets.in_use() })
 }
 
-/// Takes the launcher's timer slack from this thread and from all that it starts: each sleep may
-/// end later by as much.
+/// Limits the timer slack that the launcher set, for this thread and all that it starts: each sleep
+/// may end later by the slack.
 fn limit_slack() {
     if get_timerslack().is_ok_and(|slack| slack > TIMER_SLACK_NS) {
         let _ = set_timerslack(TIMER_SLACK_NS as u64);
     }
 }
 
-/// Lets the workers finish, and ends what they leave. Returns whether the process must exit around
-/// those that do not end. The second value is what is left of the drain timeout. The third is the
-/// last resort of a server that may exit.
+/// Lets the workers finish, and ends what they leave. Returns whether the process must exit
+/// although threads do not end. Also what is left of the drain timeout, and the last resort of a
+/// server that may exit.
 fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
@@ -149,8 +148,8 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
-    // Where signals are the server's own, another one ends what a handler keeps: nothing else
-    // would, short of a kill.
+    // If the server catches signals, another one ends what a handler keeps. Nothing else would,
+    // except a kill.
     let mut insists = || has_signals && (forced || demands.insist(all_ended));
     let exits = !all_ended() && (exit_when_stuck || insists());
     let patience = (exit_when_stuck || forced).then(|| left.plus(REST));
@@ -162,8 +161,8 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     (exits, left, last_resort)
 }
 
-/// Waits for what handlers gave to `spawn_blocking`, for as long as is `left` of the drain timeout.
-/// True if all of it ended.
+/// Waits for tasks that handlers gave to `spawn_blocking`, for what is `left` of the drain timeout.
+/// True if all have ended.
 fn end_runtime(runtime: Runtime, left: Nanos) -> bool {
     let (begin, patience) = (clock::now(), left.max(STUCK_AFTER));
     runtime.shutdown_timeout(patience.into());
@@ -216,7 +215,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     }
 }
 
-/// The workers that follow `policy`, and what they share.
+/// The workers under `policy`, and their shared state.
 fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Members<J>)> {
     let config = &bound.config;
     let ingress: Vec<_> = bound.listening.group.sockets.iter().map(|socket| socket.as_fd()).collect();
@@ -228,8 +227,8 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     Ok((groups, workers))
 }
 
-/// Ends the threads beside the workers'. An error where the server fails; if it `exits`, the
-/// process ends with that.
+/// Ends the threads besides the workers. Returns an error if the server fails. If the process
+/// `exits`, ends it with that error.
 fn end_threads<'m>(
     threads: Threads<'_, 'm>,
     failure: Option<ServeError>,
@@ -246,7 +245,7 @@ fn end_threads<'m>(
     Err(error)
 }
 
-/// All that was counted, exact because nothing moves any more.
+/// The totals: exact, because nothing changes any more.
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
     control.own().read_now();
     collector.collect();
@@ -256,7 +255,8 @@ fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot 
     totals
 }
 
-/// Ends the process, after its summary: a thread that does not end keeps the scope from returning.
+/// Ends the process after printing its summary, because a thread that does not end keeps the scope
+/// from returning.
 fn exit(totals: &Snapshot) -> ! {
     let printed = output::print(&summary(totals));
     output::flush_log();

@@ -1,5 +1,5 @@
-//! A server serves: it takes over, follows what is demanded, and hands over. One process has the
-//! sockets at a time, and counts what the kernel drops at them.
+//! A server while it serves: it takes over, follows demands, and hands over. At any time one
+//! process has the sockets and counts the kernel's drops at them.
 
 use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
@@ -16,15 +16,15 @@ use crate::time::Nanos;
 use std::net::TcpListener;
 use std::sync::OnceLock;
 
-/// The interval of reading the host's addresses: interfaces come and go.
+/// How often to read the host's addresses, because interfaces come and go.
 pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns
-    /// the failure that ends this server if the predecessor serves on after all.
+    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. If the
+    /// predecessor keeps serving after all, returns the failure that ends this server.
     ///
     /// # Errors
-    /// When the predecessor serves on; no thread has begun then.
+    /// When the predecessor keeps serving before any thread has begun.
     pub(super) fn take_over(
         &self,
         predecessor: Option<Predecessor>,
@@ -33,15 +33,15 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
-            // Counts what the kernel drops from the predecessor's counters on; without them from
-            // now on.
+            // Counts the kernel's drops from the predecessor's last counters on, or from now on
+            // without them.
             lock(&self.drops).begin_at(&self.bound.listening.group.sockets, &dropped.unwrap_or_default());
-            // What another process attached, also one that was killed.
+            // A filter of another process, even of a killed one.
             self.bound.listening.group.leave_gate(false);
         }
         let _ = begin.set(true);
         if predecessor.is_some() {
-            // Before it goes: a service without its main process is over.
+            // Before the predecessor ends: systemd ends a service without its main process.
             self.conduct.supervisor.main_process();
         }
         Ok(predecessor.and_then(Predecessor::say_serving).map(|reason| {
@@ -54,9 +54,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         ServeError::HandOver { path: self.bound.config.handover.clone().unwrap_or_default(), source }
     }
 
-    /// Serves until the server must end; returns the failure that ends it, if it is one. A
-    /// successor gets `spare`, the door and the admin listener, and `release` lets go of this
-    /// server's own.
+    /// Serves until the server must end. Returns the failure that ends it, if it is one. A
+    /// successor gets `spare`: the door and the admin listener. `release` drops this server's own
+    /// listener.
     pub(super) fn serve(
         &self,
         demands: &mut Demands,
@@ -94,7 +94,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Hands over to the successor that `asked`.
     ///
     /// # Errors
-    /// Why not. The server serves as before, and the successor knows, or has died.
+    /// Why not. The server keeps serving, and the successor knows or has died.
     fn hand_over(
         &self,
         asked: &Asked,
@@ -105,7 +105,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let given = Given { sockets: &group.sockets, kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
         let offered = asked.offer(given, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
-            // First, so that at every time one of the two receives.
+            // First, so that one of the two processes always receives.
             self.resume();
             asked.stay(reason);
         })?;
@@ -113,7 +113,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         Ok(())
     }
 
-    /// Whether what waits in the sockets at the end is another process's to serve.
+    /// Whether datagrams left in the sockets at the end are for another process.
     pub(crate) fn leaves_sockets(&self) -> bool {
         self.bound.listening.kept || self.is_handed_over()
     }
@@ -122,12 +122,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.phase.load() == Phase::HandedOver
     }
 
-    /// Gives what the kernel drops from now on to a successor to count, or takes it back. Returns
-    /// the kernel's counters as of now, by socket.
+    /// Leaves the kernel's drops from now on to a successor to count, or takes them back. Returns
+    /// the kernel's current counters, by socket.
     fn set_handed_over(&self, handed_over: bool) -> Vec<Option<u32>> {
         let mut drops = lock(&self.drops);
         if handed_over {
-            // Where they cannot be read they are unknown, here and there.
+            // If they cannot be read, they are unknown in both processes.
             let _ = drops.read(&self.bound.listening.group.sockets);
         }
         self.bound.listening.group.leave_gate(handed_over);
@@ -135,7 +135,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         drops.counters()
     }
 
-    /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
+    /// Datagrams that the kernel dropped at each socket; `None` if currently unreadable.
     pub(crate) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = lock(&self.drops);
         if !self.is_handed_over()
@@ -151,17 +151,17 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         drops.totals().collect()
     }
 
-    /// Receives no more. Returns the kernel's drop counters as of then, by socket.
+    /// Stops receiving. Returns the kernel's drop counters at that moment, by socket.
     fn pause(&self) -> Vec<Option<u32>> {
         self.shared.each().for_each(Shared::stop_receiving);
         self.set_handed_over(true)
     }
 
-    /// Undoes [`Control::pause`], also where it was not called.
+    /// Undoes [`Control::pause`], even if it was not called.
     fn resume(&self) {
         self.set_handed_over(false);
         self.shared.each().for_each(Shared::start_receiving);
-        // The successor may have said that it is the one.
+        // The successor may have declared itself the main process.
         self.conduct.supervisor.main_process();
     }
 }

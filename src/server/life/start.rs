@@ -1,4 +1,4 @@
-//! What a server's life begins with, by who may touch it.
+//! What a server's life begins with, grouped by who uses it.
 
 use super::stop::{Demands, StopHandle};
 use super::supervisor::Supervisor;
@@ -13,7 +13,7 @@ use crate::server::shown::Read;
 use crate::server::{notices, spawner};
 use signal_hook::iterator::Signals;
 
-/// A server that listens, and has no threads yet.
+/// A bound server without threads.
 pub(crate) struct Start {
     pub(crate) bound: Bound,
     pub(crate) conduct: Conduct,
@@ -22,13 +22,13 @@ pub(crate) struct Start {
     pub(crate) reloads: Reloads,
     pub(crate) questions: Questions,
     pub(crate) metrics: Metrics,
-    /// Metrics of the handler's own, in the order in which they were added.
+    /// The handler's own metrics, in the order in which they were added.
     pub(crate) own_metrics: Vec<(OwnValue, Read)>,
     pub(crate) packets: usize,
 }
 
-/// What workers and control threads use to the end.
-// Dropped in this order: the sockets before the spawned work that no worker takes any more.
+/// What workers and control threads use until the end.
+// Fields are dropped in this order: the sockets before spawned work that no worker takes any more.
 pub(crate) struct Bound {
     pub(crate) listening: Listening,
     pub(crate) config: Config,
@@ -38,7 +38,7 @@ pub(crate) struct Bound {
     pub(crate) board: Board,
 }
 
-/// How the process behaves to those around it. No worker and no page sees that.
+/// How the process behaves towards its surroundings. Workers and pages do not use it.
 pub(crate) struct Conduct {
     pub(crate) stop: StopHandle,
     pub(crate) exit_when_stuck: bool,

@@ -1,5 +1,4 @@
-//! What is demanded of a running server: by handles that stop it, by signals, and by its own
-//! threads.
+//! Demands on a running server: from stop handles, signals, and its own threads.
 
 use crate::output::unstarted;
 use crate::server::handover::Asked;
@@ -12,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{io, thread};
 
-/// The interval at which a server that waits for stuck handlers checks whether they have ended.
+/// How often a server that waits for stuck handlers checks whether they have ended.
 const INSIST_POLL: Nanos = Nanos::from_millis(10);
-/// The time in which a server ends once nothing is left to wait for.
+/// How long a server may take to end once nothing is left to wait for.
 const END_WITHIN: Nanos = Nanos::from_secs(1);
 
-/// Calls its function when it is dropped.
+/// Calls a function when dropped.
 pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -29,9 +28,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// A demand on a running server.
 #[derive(Debug)]
 pub(crate) enum Demand {
-    /// Stop; a second demand means stop at once.
+    /// Stop. A second demand means stop at once.
     Stop,
-    /// Read the configuration again, and follow what may change.
+    /// Reload the configuration, and apply what may change.
     Reload,
     /// Hand over to this successor.
     HandOver(Asked),
@@ -39,21 +38,20 @@ pub(crate) enum Demand {
     Fail(String),
 }
 
-/// The demands on a running server, in their order.
+/// The queue of demands on a running server.
 pub(crate) struct Demands {
     receiver: Receiver<Demand>,
-    /// Those that were looked at already.
+    /// Demands that were received early, by [`Demands::has_stop`].
     seen: VecDeque<Demand>,
 }
 
 impl Demands {
-    /// The next demand, if one comes within `patience`.
+    /// Waits for the next demand, at most for `patience`.
     pub(crate) fn next(&mut self, patience: Nanos) -> Option<Demand> {
         self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok())
     }
 
-    /// The next demand on a server that stops, if one comes within `patience`. It hands over no
-    /// more.
+    /// Waits for the next demand on a stopping server, at most for `patience`. Refuses hand-overs.
     pub(crate) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
         match self.next(patience) {
             Some(Demand::HandOver(asked)) => {
@@ -64,7 +62,8 @@ impl Demands {
         }
     }
 
-    /// Waits for another demand to stop, and returns true; false if `all_ended` before.
+    /// Waits for another demand to stop, and returns true. Returns false if `all_ended` comes
+    /// first.
     pub(crate) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
         while !all_ended() {
             if let Some(Demand::Stop) = self.next_within(INSIST_POLL) {
@@ -74,9 +73,9 @@ impl Demands {
         false
     }
 
-    /// Calls `exit` soon after another demand to stop, or after `patience` if there is one.
-    /// Dropping the returned value cancels this. After the drain nothing else hears a demand, and
-    /// the handler's destructors, tasks and callbacks may block each further step.
+    /// Calls `exit` soon after another demand to stop, or after `patience`. Dropping the returned
+    /// value cancels this. After the drain nothing else listens for demands, and the handler's
+    /// destructors, tasks and callbacks may block each further step.
     pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
         let end = patience.map(|patience| clock::now().plus(patience));
         let ended = Arc::new(AtomicBool::new(false));
@@ -99,7 +98,7 @@ impl Demands {
         OnDrop(Box::new(move || ended.store(true, Ordering::Relaxed)))
     }
 
-    /// Whether a demand to stop is among those that wait.
+    /// Whether a demand to stop is waiting.
     pub(crate) fn has_stop(&mut self) -> bool {
         self.seen.extend(self.receiver.try_iter());
         self.seen.iter().any(|demand| matches!(demand, Demand::Stop | Demand::Fail(_)))
@@ -122,7 +121,7 @@ impl StopHandle {
     }
 
     /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received
-    /// and what waits in its sockets, for at most the drain timeout. A second call ends the current
+    /// and what waits in its sockets, within the drain timeout. A second call ends the current
     /// phase. No effect on a server that has ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
@@ -137,19 +136,19 @@ impl StopHandle {
 const CAUGHT: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// Catches signals from now on. One that arrives before [`serve_signals`] runs is kept.
+/// Catches signals from now on. A signal before [`serve_signals`] runs is kept.
 pub(crate) fn catch_signals() -> io::Result<Signals> {
     Signals::new(CAUGHT.map(|signal| signal as i32))
 }
 
 /// Handles caught signals until the returned value is dropped. SIGTERM, SIGINT and SIGQUIT stop the
-/// server; SIGHUP makes it read its configuration again.
+/// server. SIGHUP reloads its configuration.
 pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<OnDrop<impl FnMut()>> {
     let name = "forebay-signals";
     let handle = signals.handle();
     let serve = move || {
-        // A process inherits the signals that its launcher had blocked. One thread that takes them
-        // is enough.
+        // A process inherits blocked signals from its launcher. It suffices to unblock them on one
+        // thread.
         if let Err(error) = SigSet::from_iter(CAUGHT).thread_unblock() {
             tracing::warn!(%error, "signals that the launcher has blocked stay blocked");
         }
@@ -161,7 +160,8 @@ pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Resul
             }
         }
     };
-    // Not of the server's scope: it hears a signal for as long as anything may keep the server.
+    // Outside of the server's scope, so that it handles signals as long as anything keeps the
+    // server.
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(serve)

@@ -1,4 +1,4 @@
-//! The threads of a server: how each is made, what it does, and what ends it.
+//! The threads of a server: how each is started, what it does, and what ends it.
 
 use super::control::Control;
 use super::start::Bound;
@@ -28,17 +28,17 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// The failure reported for a thread that panicked; the panic hook has printed the details.
+/// The failure reported for a thread that panicked. The panic hook has printed the details.
 pub(super) const PANICKED: &str = "its thread panicked";
 
-/// Starts threads that wait for one another: none begins before all are prepared, so whatever can
-/// fail in that has not failed then.
+/// Starts threads that wait for one another. None begins before all are prepared, so no preparation
+/// can fail after the first has begun.
 pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     stack_bytes: usize,
-    /// Whether the threads begin, once that is known.
+    /// Whether the threads may begin, once decided.
     begin: &'scope OnceLock<bool>,
-    /// Each thread has a copy until it is prepared.
+    /// Each thread holds a copy until it is prepared.
     prepared: Sender<()>,
     all_prepared: Receiver<()>,
 }
@@ -49,8 +49,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         Starter { scope, stack_bytes, begin, prepared, all_prepared }
     }
 
-    /// Starts a thread that calls `prepare`, waits, and calls what that has made if the threads
-    /// begin. The error names it and a likely cause.
+    /// Starts a thread that calls `prepare`, waits, and calls the result if the threads may begin.
+    /// An error names the thread and a likely cause.
     pub(super) fn start<T: Send + 'scope, S: FnOnce() -> T>(
         &self,
         name: &str,
@@ -66,13 +66,13 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         thread.spawn_scoped(self.scope, body).map_err(|error| unstarted(&format!("the thread {name}"), &error))
     }
 
-    /// Waits until all threads are prepared; a worker that panics before ends the process.
+    /// Waits until all threads are prepared. A worker that panics before ends the process.
     pub(super) fn await_all(self) {
         drop(self.prepared);
         self.all_prepared.iter().for_each(drop);
     }
 
-    /// Starts the thread of each of `workers`, on cores of kind `C`.
+    /// Starts a thread for each of `workers`, on cores of kind `C`.
     pub(super) fn start_workers<'s, 'e, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         &self,
         bound: &'e Bound,
@@ -91,7 +91,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
                 let mut engine = C::begin((config, notices), engine(config, board, common, id));
                 move || {
                     let _guard = guard;
-                    // For the timers that handlers wait for.
+                    // For the timers that handlers use.
                     let _entered = runtime.enter();
                     worker.run_in(shared, group, &mut engine);
                 }
@@ -102,8 +102,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 }
 
-/// Applies settings to the calling thread, that of `worker`. Without those of the kernel it works,
-/// only less well.
+/// Applies settings to the calling thread, that of `worker`. If the kernel refuses some, the worker
+/// works less well.
 fn prepare_worker(config: &Config, worker: WorkerId) {
     begin_stack(config.stack_bytes);
     if config.pin
@@ -113,9 +113,8 @@ fn prepare_worker(config: &Config, worker: WorkerId) {
     }
 }
 
-/// Pins the calling thread to the CPU of `worker`. Each worker has one of the CPUs that the process
-/// may use, those of one cache side by side. Where there are more workers, they start again at the
-/// first.
+/// Pins the calling thread to the CPU of `worker`. Consecutive workers get CPUs of one last-level
+/// cache. If there are more workers than CPUs, they start again at the first CPU.
 fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
     let cpus = caches::cpus_by_cache();
@@ -125,9 +124,9 @@ fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     sched_setaffinity(this_thread, &one)
 }
 
-/// The threads beside the workers, each with what ends it.
+/// The threads besides the workers, each with what ends it.
 pub(super) struct Threads<'scope, 'm> {
-    /// Ends the thread that accepts successors when it is dropped.
+    /// Dropping this ends the thread that accepts successors.
     pub(super) successors_end: Option<PipeWriter>,
     admin: ScopedJoinHandle<'scope, Option<Collector<'m>>>,
     pub(super) admin_stopper: Stopper,
@@ -165,7 +164,7 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         Ok(Threads { successors_end: Some(successors_end), admin, admin_stopper })
     }
 
-    /// Ends the threads. Returns what the admin thread had; `None` if it has panicked.
+    /// Ends the threads. Returns the admin thread's collector; `None` if that thread panicked.
     pub(super) fn end(self) -> Option<Collector<'m>> {
         drop(self.admin_stopper);
         self.admin.join().ok().flatten()

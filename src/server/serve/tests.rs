@@ -1,4 +1,4 @@
-//! Behaviour of a server when a part of it fails, or when the system grants less than it asks for.
+//! A server of which a part fails, or to which the system grants less than it asks for.
 
 use super::listening::small_buffers;
 use super::*;
@@ -14,11 +14,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// A bound far above the duration of any test here.
+/// Far longer than any test here takes.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// Does a server whose admin endpoint has failed end, and say why, instead of running blind?
-/// Method: in place of the admin listener a file whose readiness cannot be awaited.
+/// Does a server whose admin endpoint failed end and say why, instead of serving unobserved?
+/// Method: the admin listener is replaced by a file whose readiness cannot be awaited.
 #[test]
 fn a_dead_admin_endpoint_ends_the_server() {
     let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
@@ -32,7 +32,7 @@ fn a_dead_admin_endpoint_ends_the_server() {
     }
 }
 
-/// Is a handler that works refused on cores that sleep in place of work?
+/// Is an ordinary handler refused on cores that sleep in place of work?
 #[test]
 fn only_the_bench_server_sleeps() {
     let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).set("burn", "sleep").bind();
@@ -42,7 +42,7 @@ fn only_the_bench_server_sleeps() {
     assert!(refused.starts_with("burn = \"sleep\": ") && refused.ends_with("; allowed: burn cpu"), "{refused}");
 }
 
-/// A request says for how many times 4 ms it sleeps.
+/// Sleeps for the number of 4 ms units in the request.
 struct Sleeps;
 
 impl Handler for Sleeps {
@@ -67,9 +67,9 @@ fn get(admin: SocketAddr, path: &str) -> serde_json::Value {
     serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON")
 }
 
-/// Does `/slow` say that packets lacked, while a request waits for one and afterwards? Method: a
-/// server with eight packets, of which sleeping requests hold each. The client's next one waits in
-/// the socket, for much longer than a busy machine lets the worker wait for a CPU.
+/// Does `/slow` name a lack of packets while a request waits for one, and afterwards? Method: a
+/// server with eight packets, all held by sleeping requests. The client's next request waits in the
+/// socket, much longer than a busy machine delays a worker.
 #[test]
 fn exhausted_packets_are_named() {
     let packets = |cause: &Option<String>| cause.as_deref() == Some("packets");
@@ -78,12 +78,12 @@ fn exhausted_packets_are_named() {
         let ports = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")];
         let config = Config::from_pairs(ports.into_iter().chain([("policy", policy)]));
         let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
-        // The thread that stops it has a batch.
+        // The thread that stops the server has a batch.
         server.start.packets = BATCH + 8;
         let (udp, admin, stop) = (server.udp_address(), server.admin_address().expect("one"), server.stop_handle());
         let running = thread::spawn(move || server.run(&Sleeps));
         let slow = |list: &str| {
-            // The one that waits for a packet came last.
+            // The request that waits for a packet came last.
             let body = get(admin, "/slow");
             let last = body[list].as_array()?.iter().max_by_key(|entry| entry["request"].as_u64())?;
             last["culprit"]["cause"].as_str().map(str::to_owned)
@@ -98,7 +98,7 @@ fn exhausted_packets_are_named() {
                 assert!(clock::now() < give_up_at, "eight packets are not in use");
             }
             client.send(&[0]).expect("sent");
-            // As one who looks again: 100 ms, of the 240 and more that it waits.
+            // As a user who looks again: 100 ms, of the at least 240 that it waits.
             let mut looks = (0..10).map(|_| {
                 thread::sleep(Duration::from_millis(10));
                 slow("sockets")
@@ -114,7 +114,7 @@ fn exhausted_packets_are_named() {
     assert!(right * 20 >= said.len() * 19, "{right} are right in {said:?}");
 }
 
-/// Is each buffer that is too small named with the setting in deploy/sysctl, and no other?
+/// Is exactly each buffer that is too small named, with its setting in deploy/sysctl?
 #[test]
 fn small_buffers_name_their_sysctl() {
     let deployed = include_str!("../../../deploy/sysctl/60-forebay.conf");

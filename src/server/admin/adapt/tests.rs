@@ -10,8 +10,8 @@ fn config(pairs: &[(&str, &str)]) -> Config {
     Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
 }
 
-/// As the server's, but for yields, looks and notices: how long they take here must not decide what
-/// a test sees.
+/// As on a server, but with fixed costs of yields, looks and notices, so that this host's speed
+/// does not decide a test.
 fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (Nanos::new(100), Nanos::ZERO, Nanos::ZERO))
 }
@@ -21,8 +21,8 @@ fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     Recent { service_times, busy_workers, idle_workers: 1.0, ..Recent::default() }
 }
 
-// Are there levels where a hundredth of the time passes checkpoints, and none where a
-// hundred-thousandth does?
+// Are there levels if a hundredth of the time passes checkpoints, and none if a hundred-thousandth
+// does?
 #[test]
 fn auto_makes_no_levels_of_what_cannot_give_way() {
     for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
@@ -35,8 +35,8 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
-// Do classes begin at levels of their own where policies may know them, and is it published?
-// Nowhere else?
+// Do classes begin at their own levels if policies may know them, and is that published? Not
+// otherwise?
 #[test]
 fn auto_knows_classes_where_it_may() {
     for classify in ["header", "none"] {
@@ -51,8 +51,8 @@ fn auto_knows_classes_where_it_may() {
     }
 }
 
-/// `loadgen simulate` and `plan` predict a server's decisions. From the same requests both must
-/// make the same policy, whether it follows measurements or a plan.
+/// Do a server and the planner (`loadgen simulate` and `plan`) make the same policy from the same
+/// requests, whether from measurements or a plan?
 #[cfg(feature = "cli")]
 #[test]
 fn a_server_decides_what_the_planner_predicts() {
@@ -107,7 +107,7 @@ fn a_server_decides_what_the_planner_predicts() {
 }
 
 // Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between
-// 0.5 ms and 500 ms is worth yields of 0.1 ms, and none of 40 ms.
+// 0.5 ms and 500 ms is worth yields of 0.1 ms, but not of 40 ms.
 #[test]
 fn auto_weighs_the_yields_of_emulated_cores() {
     let decided = |overheads: &str| {
@@ -125,16 +125,16 @@ fn auto_weighs_the_yields_of_emulated_cores() {
     assert!(!gives_way, "{reason}");
 }
 
-/// Service times in nanoseconds, and how many of a hundred requests take each.
+/// Service times in nanoseconds, each with its number in a hundred requests.
 type Mix = &'static [(u64, u64)];
 
 const LIGHT_AND_HEAVY: Mix = &[(500, 95), (500_000, 5)];
 const ALIKE: Mix = &[(10_000, 100)];
 const TWICE_AS_LONG: Mix = &[(20_000, 100)];
-/// Light only below limits of `LIGHT_AND_HEAVY`, and heavy far above.
+/// Light requests below the limits of `LIGHT_AND_HEAVY`, heavy ones far above.
 const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 
-/// A server without workers: it is told what they served, second by second, and decides.
+/// A server without workers: it is told second by second what they served, and decides.
 struct Measuring<'m> {
     collector: Collector<'m>,
     recorder: RefCell<Recorder<'m>>,
@@ -142,15 +142,15 @@ struct Measuring<'m> {
 }
 
 impl<'m> Measuring<'m> {
-    /// A server that begins now, in virtual time.
+    /// A server that starts now, in virtual time.
     fn new(metrics: &'m WorkerMetrics, config: &Config) -> Measuring<'m> {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
         let (collector, recorder) = (Collector::new(metrics), RefCell::new(metrics.recorder(0)));
         Measuring { collector, recorder, adaptation: adaptation(config) }
     }
 
-    /// Whether another choice comes into force after a second with this many requests of each mix.
-    /// Each request waited for `queue`, and handlers were busy for `busy` in all.
+    /// Whether another decision comes into force after a second with this many requests of each
+    /// mix. Each request waited for `queue`; handlers were busy for `busy` in total.
     fn second(&mut self, served: impl IntoIterator<Item = (Mix, u64)>, queue: Nanos, busy: Nanos) -> bool {
         let Measuring { collector, recorder, adaptation } = self;
         for (mix, requests) in served {
@@ -162,7 +162,7 @@ impl<'m> Measuring<'m> {
             }
         }
         let all = Nanos::from_secs(adaptation.made.policy.topology.workers as u64);
-        // A little goes into what is neither.
+        // A little time goes into neither.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
@@ -178,9 +178,9 @@ impl Drop for Measuring<'_> {
     }
 }
 
-// Does first come, first served wait until no queue stands and no heavy request is left half-done?
-// Method: requests that are alike come after heavy ones, of which many have begun and do not end.
-// Then come ones that keep all workers busy; then some are idle.
+// Does first come, first served wait until no queue stands and no heavy request is unfinished?
+// Method: equal requests follow heavy ones, many of which have begun and do not end. Then some keep
+// all workers busy; then some workers are idle.
 #[test]
 fn auto_keeps_levels_while_requests_are_left() {
     let metrics = WorkerMetrics::new(4);

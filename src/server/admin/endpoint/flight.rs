@@ -1,5 +1,5 @@
-//! What the recorders of the workers hold, for pages. `GET /slow` names culprits. `GET /capture` is
-//! what the server saw for some seconds, as a trace that `simulate` and `loadgen` replay.
+//! Pages from the flight recorders: `GET /slow` names culprits, and `GET /capture` gives the
+//! arrivals of some seconds as a trace that `simulate` and `loadgen` replay.
 
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
@@ -13,14 +13,14 @@ use std::fmt::Write as _;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-/// Requests that are written at once: a millisecond. Then the thread's other work has its turn.
+/// Requests written before the thread's other work has its turn: about a millisecond.
 const WRITTEN_AT_ONCE: usize = 1_000;
 
-/// The requests that `GET /slow` shows of each kind.
+/// The most requests of each kind on `GET /slow`.
 const SHOWN: usize = 32;
 
-/// What is known of slow requests and of the last minutes, and the capture under way with who waits
-/// for it.
+/// What is known of slow requests and of the last minutes, and the capture in progress with the
+/// client that waits for it.
 #[derive(Default)]
 pub(crate) struct Flight<'m> {
     slow: Slow,
@@ -29,12 +29,12 @@ pub(crate) struct Flight<'m> {
 }
 
 impl Desk<'_, '_> {
-    /// The gauges of the server, with what is known of slow requests.
+    /// The gauges of the server, with the delays that are explained.
     pub(crate) fn gauges(&self) -> Gauges {
         Gauges { blocked: self.flight.slow.blocked.clone(), ..self.probe.gauges() }
     }
 
-    /// Reads what the workers recorded.
+    /// Reads what the workers have recorded.
     pub(crate) fn look(&mut self) {
         let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
@@ -44,16 +44,16 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// What `GET /slow` says.
+    /// The body of `GET /slow`.
     pub(super) fn slow(&mut self) -> Value {
         self.look();
         let (waiting, sockets, names) = (self.probe.oldest(SHOWN), self.probe.unreceived(), self.gauges().class_names);
         self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &names.0, clock::now())
     }
 
-    /// Begins a capture, whose end says what was seen; `None` while there is one.
+    /// Begins a capture. Its end sends the result. `None` if a capture is in progress.
     pub(super) fn capture(&mut self, seconds: Nanos) -> Option<oneshot::Receiver<Captured>> {
-        // Of a client that has gone the capture is over.
+        // If its client has gone, the capture in progress is over.
         if self.flight.capturing.as_ref().is_some_and(|(_, answer)| !answer.is_closed()) {
             return None;
         }
@@ -65,7 +65,7 @@ impl Desk<'_, '_> {
         Some(captured)
     }
 
-    /// Reads what was captured since the last look; answers when it is over.
+    /// Reads what was captured since the last call. Answers once the capture is over.
     pub(crate) fn look_at_capture(&mut self) {
         let probe = self.probe;
         let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
@@ -73,21 +73,21 @@ impl Desk<'_, '_> {
             answer.is_closed() || capture.look(oldest, || probe.kernel_dropped())
         };
         if let Some((capture, answer)) = self.flight.capturing.take_if(over) {
-            // A closed connection needs no answer.
+            // If the connection is closed, no answer is needed.
             let _ = answer.send(capture.end());
         }
     }
 }
 
-/// What was `captured` by a server with this `config`: a trace as text, with an account of what it
-/// leaves out.
+/// The trace that a server with this `config` has `captured`, as text, with an account of what is
+/// left out.
 pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
     let emulated = config.burn == Burn::Sleep;
     let header = Trace {
         time_scale: config.time_scale,
         emulated,
         overheads: if emulated { config.overheads } else { Overheads::NONE },
-        // A server has at most 1,024 workers.
+        // Fits: a server has at most 1,024 workers.
         workers: config.workers as u16,
         seed: 0,
         warmup: Nanos::ZERO,

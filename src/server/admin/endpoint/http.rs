@@ -1,4 +1,4 @@
-//! The HTTP side: routes, the bounds of a connection, and the page at `/`.
+//! HTTP: routes, limits per connection, and the page at `/`.
 
 use super::flight;
 use crate::metrics::{Format, Snapshot, slow_text, weight};
@@ -26,16 +26,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Bounds on clients. A connection carries one request.
+/// Limits on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so
-    /// the oldest is a stalled one.
+    /// The most open connections; one more closes the oldest. A healthy connection takes
+    /// milliseconds, so the oldest is a stalled one.
     pub(crate) connections: usize,
-    /// The longest time from accepting to the end of the request's header.
+    /// The longest time from accepting a connection to the end of the request's header.
     pub(crate) header: Nanos,
-    /// The longest time from accepting to the last byte of the reply. A capture takes 62 seconds at
-    /// most.
+    /// The longest time from accepting a connection to the last byte of the reply. A capture takes
+    /// at most 62 s.
     pub(crate) connection: Nanos,
 }
 
@@ -44,8 +44,8 @@ impl Limits {
         Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
-/// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some
-/// hundred.
+/// The largest request in bytes: the smallest limit that hyper allows. A scraper's request has a
+/// few hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
 
 const JSON: &str = "application/json";
@@ -53,11 +53,11 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Answer = Response<Full<Bytes>>;
 
-/// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at
-/// once.
+/// The pause after a failed `accept`, because a missing resource (descriptors, memory) does not
+/// return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
-/// Accepts until released, and then stays as it is: without a listener.
+/// Accepts connections until released. Then drops the listener and waits for ever.
 pub(crate) async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
@@ -111,7 +111,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
     }
 }
 
-/// The pages, in the order of the hint.
+/// The paths of all pages, in the order of the error text.
 const PAGES: &str = "/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz";
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
@@ -119,12 +119,12 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     if !PAGES.split(' ').any(|page| page == path) {
         return Ok(text(StatusCode::NOT_FOUND, format!("try one of {PAGES}\n")));
     }
-    // hyper leaves the body out of a reply to HEAD.
+    // hyper omits the body of a reply to HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
         return Ok(with(refused, header::ALLOW, "GET,HEAD"));
     }
-    // Health is for every prober, by any name.
+    // Health is for every prober, under any host name.
     let is_free = ["/healthz", "/readyz"].contains(&path);
     if !(is_free || names_host(&request)) || ["/capture", "/config"].contains(&path) && is_led(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
@@ -159,7 +159,8 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
-/// What is measured now. The handler's own metrics are read first, which delays no other client.
+/// The measurements as of now. The handler's own metrics are read first, without delaying other
+/// clients.
 async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
     let own = ask(asker, |desk| desk.probe.own()).await?;
     let (said, done) = oneshot::channel();
@@ -172,8 +173,8 @@ async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
     ask(asker, |desk| desk.snapshot()).await
 }
 
-/// Whether the request names this host as only its clients can. A name that others own may mean
-/// this host to a browser (DNS rebinding), and their page could then read the answer.
+/// Whether the request's Host is an address or `localhost`. A browser may resolve a foreign name to
+/// this host (DNS rebinding), and the foreign page could then read the answer.
 fn names_host(request: &Request<Incoming>) -> bool {
     let is_own = |authority: Authority| {
         let name = authority.host().trim_matches(['[', ']']);
@@ -182,7 +183,7 @@ fn names_host(request: &Request<Incoming>) -> bool {
     values(request, header::HOST).parse().is_ok_and(is_own)
 }
 
-/// Whether the page of another site led a browser here.
+/// Whether a page of another site made a browser send this request.
 fn is_led(request: &Request<Incoming>) -> bool {
     let (host, origin) = (values(request, header::HOST), values(request, header::ORIGIN));
     let site = values(request, HeaderName::from_static("sec-fetch-site"));
@@ -190,7 +191,7 @@ fn is_led(request: &Request<Incoming>) -> bool {
         || !["", "none", "same-origin"].contains(&&*site)
 }
 
-/// The answer of a capture for as long as `query` says; `None` after the control loop has stopped.
+/// Captures for as long as `query` says, and answers. `None` after the control loop has stopped.
 async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<Answer> {
     let Some(seconds) = seconds(query) else {
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
@@ -203,7 +204,7 @@ async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<
     Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &live.config).await))
 }
 
-/// The time that a capture covers.
+/// The length of a capture by its query; `None` if it is not allowed.
 fn seconds(query: Option<&str>) -> Option<Nanos> {
     let seconds = query.map_or(Some(1), |query| query.strip_prefix("seconds=")?.parse().ok())?;
     (1..=60).contains(&seconds).then(|| Nanos::from_secs(seconds))
@@ -214,13 +215,13 @@ fn values(request: &Request<Incoming>, name: HeaderName) -> String {
     request.headers().get_all(name).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
 }
 
-/// The answer of `question`; `None` after the control loop has stopped.
+/// The answer to `question`; `None` after the control loop has stopped.
 async fn ask<T: Send + 'static>(
     asker: &mpsc::Sender<Question>,
     question: impl FnOnce(&mut Desk<'_, '_>) -> T + Send + 'static,
 ) -> Option<T> {
     let (answer, answered) = oneshot::channel();
-    // A closed connection needs no answer.
+    // If the connection is closed, no answer is needed.
     asker.send(Box::new(|desk| drop(answer.send(question(desk))))).await.ok()?;
     answered.await.ok()
 }
@@ -238,7 +239,8 @@ fn text(status: StatusCode, body: String) -> Answer {
     reply
 }
 
-/// A page, by gzip if the client takes that. The lowest level: the thread has other work.
+/// A reply with this body, packed by gzip if the client accepts it. The fastest level, because the
+/// thread has other work.
 fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
     let packs = weight(&values(request, header::ACCEPT_ENCODING), &["gzip"]) > 0.0;
     if packs {
@@ -250,11 +252,11 @@ fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec
     if packs { with(reply, header::CONTENT_ENCODING, "gzip") } else { reply }
 }
 
-/// A browser runs only scripts and styles that carry this text, which others cannot guess.
+/// A random text without which a browser runs no script or style of the page (CSP nonce).
 static NONCE: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState::new().hash_one("page")));
 
-/// The page, which may talk to this server alone. The browser polls the other paths and draws, so
-/// the server keeps nothing for it.
+/// The page at `/`, which may connect only to this server. The browser polls the other paths and
+/// draws, so the server keeps no state for it.
 fn page() -> Answer {
     let body = include_str!("../page.html").replace("/*style*/", PAGE_STYLE).replace("/*charts*/", PAGE_CHARTS);
     let policy = format!(

@@ -1,5 +1,4 @@
-//! What the endpoint adds to the control thread: pages over HTTP, and what their clients ask of the
-//! server.
+//! The admin endpoint: pages over HTTP, and what they need to know of the server.
 
 pub(super) mod flight;
 pub(super) mod http;
@@ -10,19 +9,20 @@ pub(crate) use http::Limits;
 use crate::metrics::{Tick, Unended};
 use crate::server::reload::Reloads;
 
-/// The pages' view of their server. Called on the admin thread; no method may block.
+/// What the pages ask of the server. Called on the admin thread, so no method may block.
 pub(crate) trait Pages {
-    /// Readiness: an error from the start of a stop on, and while the server cannot serve.
+    /// Whether the server is ready. Not ready once a stop begins, and while the server cannot
+    /// serve.
     ///
     /// # Errors
-    /// The reason in words, in one line.
+    /// The reason, in one line of text.
     fn ready(&self) -> Result<(), String>;
-    /// The configuration, and how it is read again.
+    /// The configuration, and the state of reloads.
     fn reloads(&self) -> &Reloads;
-    /// What the host did to the workers, and their pools under the policy in force.
+    /// What the host did to the workers, and their pools under the current policy.
     fn tick(&self) -> Tick;
-    /// The oldest requests that have not ended, at most so many, and those that are set aside.
+    /// The oldest unfinished requests, at most `most`, and what each waits for other than a worker.
     fn oldest(&self, most: usize) -> Vec<Unended>;
-    /// Bytes that wait in the sockets of each worker.
+    /// Bytes waiting in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
 }

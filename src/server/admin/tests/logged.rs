@@ -1,4 +1,4 @@
-//! What a test logs.
+//! Captures what a test logs.
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! A server that has no workers, for the endpoint in front of it.
+//! A server without workers, behind the endpoint under test.
 
 use crate::config::Config;
 use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
@@ -8,7 +8,7 @@ use crate::server::reload::Reloads;
 use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 
-/// What stands for a server.
+/// Stands in for a server.
 pub(super) struct Server(Reloads);
 
 impl Server {

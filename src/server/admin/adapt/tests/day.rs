@@ -1,5 +1,5 @@
-//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a
-//! curve, shifts of the mix, bursts, an overload and silence. Each decision is a line of
+//! Does `auto` decide over a day as recorded? Method: a day of 24 minutes, one per hour, with a
+//! load curve, shifts of the mix, bursts, an overload and silence. Each decision is a line of
 //! `tests/golden/auto.txt`.
 
 use super::*;
@@ -9,25 +9,25 @@ use std::fmt::Write as _;
 const HOUR: usize = 60;
 const WORKERS: u64 = 4;
 
-/// Requests a second in an hour: many by day, few by night.
+/// Requests per second in an hour: many by day, few by night.
 fn rate(hour: usize) -> u64 {
     [100, 50, 50, 50, 50, 100, 200, 300, 450, 500, 500, 500][if hour < 12 { hour } else { 23 - hour }]
 }
 
-/// What is served in this second of the day, and how long each request waits.
+/// The requests served in this second of the day, and how long each one waits.
 fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
     let usual = rate(hour);
     let (mixes, queue_us) = match hour {
-        // Nobody asks for half a minute.
+        // No requests for half a minute.
         3 if second < 30 => (vec![], 0),
         6 | 7 => (vec![(ALIKE, usual)], 5),
         // Heavy requests come and go.
         9 if second % 10 < 2 => (vec![(ALIKE, usual), (LIGHT_AND_HEAVY, usual / 4)], 50),
         9 => (vec![(ALIKE, usual)], 5),
         10 => (vec![(LONGER, usual)], 500),
-        // Bursts of four times as many.
+        // Bursts of four times the rate.
         12 if second.is_multiple_of(6) => (vec![(LIGHT_AND_HEAVY, usual * 4)], 200),
-        // More than four workers can do, and the wait that comes of it.
+        // More than four workers can do, with the resulting wait.
         14 => (vec![(HEAVIEST, usual)], 20_000 * (second as u64 + 1)),
         16 if second < 30 => (vec![(TWICE_AS_LONG, usual)], 10),
         16 => (vec![(ALIKE, usual)], 10),
@@ -36,13 +36,13 @@ fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
     (mixes, Nanos::from_micros(queue_us))
 }
 
-/// Eight workers would have something to do at five hundred a second.
+/// At five hundred a second, this mix keeps eight workers busy.
 const HEAVIEST: Mix = &[(200_000, 60), (40_000_000, 40)];
 
-/// The decisions of a day under these settings, a line each.
+/// The decisions of a day under these settings, one line each.
 fn decisions(settings: &[(&str, &str)]) -> String {
     let workers = WORKERS.to_string();
-    // Emulated cores are charged what a yield costs; on real ones that would be measured.
+    // Emulated cores have fixed costs; real ones would be measured.
     let common = [("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1"), ("overheads", "stock")];
     let metrics = WorkerMetrics::new(1);
     let mut server = Measuring::new(&metrics, &config(&[&common[..], settings].concat()));
@@ -80,9 +80,9 @@ fn a_day_is_decided_as_before() {
     assert_golden("auto.txt", &days.map(decisions).concat());
 }
 
-// Does a server in virtual time change its policy at the seconds at which a real one does? Method:
-// the requests of the day up to its overload come at even distances. The first table of `auto.txt`
-// says when which policy is in force.
+// Does a server in virtual time change its policy in the same seconds as a real one? Method: the
+// requests of the day up to its overload, evenly spaced. The first table of `auto.txt` says when
+// each policy is in force.
 #[cfg(feature = "cli")]
 #[test]
 fn virtual_time_decides_as_the_server_does() {
@@ -107,7 +107,7 @@ fn virtual_time_decides_as_the_server_does() {
         let (policy, limits) = chosen.split_at(chosen.find([',', ':']).expect("settings or a reason"));
         let budget = limits.strip_prefix(", levels from ").and_then(|limits| limits.split(',').next());
         let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
-        // Other changes, of patience alone, are not shown in the table.
+        // The table does not show changes of patience alone.
         if seen.last().is_none_or(|(_, before, of_before)| (before, of_before) != (&policy, &budget)) {
             seen.push((time, policy, budget));
         }
@@ -119,7 +119,7 @@ fn virtual_time_decides_as_the_server_does() {
     assert_eq!(seen, decided);
 }
 
-/// Time, policy and budget of a line of the table.
+/// Time, policy and budget in a line of the table.
 #[cfg(feature = "cli")]
 fn of_table(line: &str) -> String {
     let [time, policy, _, budget] = line.splitn(5, ' ').take(4).collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -127,7 +127,7 @@ fn of_table(line: &str) -> String {
     format!("{time} {policy} {:?}\n", nanos.map(|nanos| Nanos::new(nanos).to_string()))
 }
 
-/// The requests of a second of the day, at even distances, in an order that mixes them.
+/// The requests of a second of the day, evenly spaced, in an order that mixes them.
 #[cfg(feature = "cli")]
 fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
     let of_mix = |(mix, requests): (Mix, u64)| {
@@ -137,7 +137,7 @@ fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
     let apart = 1_000_000_000 / costs.len().max(1) as u64;
     let request = |number: usize| {
         let at = Nanos::from_secs(second as u64).plus(Nanos::new(number as u64 * apart));
-        // The factor is a prime, and no number of requests is a multiple of it.
+        // A prime, of which no number of requests is a multiple.
         let cost = Nanos::new(costs[number * 61 % costs.len()]);
         let socket = number % WORKERS as usize;
         crate::lab::sim::ArrivingRequest { at, due: at, cost, class: 0, socket, deadline: Nanos::MAX, counts: true }

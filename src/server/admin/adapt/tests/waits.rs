@@ -1,4 +1,4 @@
-//! How long requests may wait, by configuration and measurements.
+//! How long may requests wait, by configuration and measurements?
 
 use super::{adaptation, config};
 use crate::fate::CLASSES;
@@ -16,7 +16,7 @@ fn recent() -> Recent {
     Recent { service_times: vec![light, heavy], times_of_class, ..Recent::default() }
 }
 
-/// A server under a policy whose requests are not cut into slices, and these settings.
+/// A server with these settings and a policy without slices.
 fn server(pairs: &[(&str, &str)]) -> Adaptation {
     adaptation(&config(&[&[("policy", "global")], pairs].concat()))
 }
@@ -38,8 +38,8 @@ fn auto_waits_for_half_of_the_patience_until_it_has_measured() {
     assert_eq!(max_wait(&start), Some(Nanos::from_millis(500)));
     assert_eq!(max_wait(&followed(&mut server, &Recent::default())), max_wait(&start), "silence");
     let bound = max_wait(&followed(&mut server, &recent())).expect("measured");
-    // 20 of the heavy ones are 2 s. Clients wait for a second, and a tenth of that is for the
-    // service.
+    // The expected 20 units of the heavy requests are 2 s. Clients wait a second, of which a tenth
+    // is for service.
     assert_eq!(bound, Nanos::from_millis(900));
     assert_eq!(max_wait(&followed(&mut server, &Recent::default())), Some(bound), "silence says nothing");
 }
@@ -52,7 +52,7 @@ fn a_duration_is_scaled_and_off_is_none() {
     assert_eq!((max_wait(&off), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
 }
 
-// Does another setting take effect at once, and is nothing left of the old one?
+// Does another setting take effect at once, without traces of the old one?
 #[test]
 fn another_setting_counts_at_once() {
     let mut server = server(&[]);
@@ -69,7 +69,7 @@ fn another_setting_counts_at_once() {
     assert_eq!(max_wait(&server.limits), max_wait(&measured), "nothing has changed");
 }
 
-// Is service expected by class where classes are known, and of all of them otherwise?
+// Is service time expected by class if classes are known, and over all requests otherwise?
 #[test]
 fn service_is_expected_of_what_may_be_known() {
     let ms = Nanos::from_millis;
