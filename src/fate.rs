@@ -19,8 +19,8 @@ pub const DATAGRAM_MAX_BYTES: usize = 2_048;
 /// small with one label each.
 pub const CLASSES: usize = 8;
 
-/// The most reasons of its own that a handler may name in [`Rejected::because`]. Each is a label of
-/// the metrics.
+/// The most reasons of its own that a handler may name in
+/// [`Rejected::because`](crate::handler::Rejected::because). Each is a label of the metrics.
 pub const REASONS: usize = 16;
 
 /// Default names of the classes in metrics and reports.

@@ -24,20 +24,25 @@
 //! |---|---|
 //! | admission | the checks between a datagram's arrival and its first run: address, protocol, cost cap |
 //! | backlog | jobs that wait in a deque, a queue or a socket |
-//! | balancer | what gives each request of a fleet to one of the servers |
+//! | balancer | assigns each request of a fleet to one of its servers |
 //! | batch | datagrams received, or replies sent, by one system call |
-//! | checkpoint | a place where a handler may be interrupted, and the only one: preemption is cooperative |
+//! | checkpoint | the only kind of place where a handler may be interrupted: preemption is cooperative |
 //! | child | a part of a request that runs as a job of its own, after a fork |
 //! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
-//! | continuation | a request that has run and will run on: after a yield, a hop or a join |
+//! | continuation | a request that has run and is not finished: after a yield, a hop or a join |
 //! | fate | how a datagram ended; each has exactly one |
 //! | fleet | equal servers behind a balancer, in virtual time |
-//! | flow | requests with one key, of which one is served at a time; to the network, what goes from one port to another |
+//! | flow | requests with one key, of which one is served at a time; in the network's sense, the datagrams from one port to another |
+//! | gate | a filter by which the kernel drops datagrams before their sockets under overload; at a stop it drops all |
 //! | goodput | requests answered in time, per second |
 //! | group | workers of a large server with queues, sleepers and a watch set of their own |
 //! | hop | a handler's move to another pool |
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |
 //! | job | what a worker runs: a fresh request, a continuation or a child |
+//! | level | a range of CPU time already used; requests of lower levels go first |
+//! | light, heavy | a request with less, or more, CPU time than the one after which the policy makes requests yield |
+//! | look | a poll of the watch set by a worker, also at a checkpoint of a running job |
+//! | notice | a bit that the kernel raises for a running job when a datagram arrives |
 //! | packet | the memory of one request and its reply |
 //! | policy | the rules by which workers choose what to run, as data |
 //! | pool | workers that share a queue |
@@ -46,11 +51,14 @@
 //! | shed | end a well-formed request unserved, because of load |
 //! | slip | how late the load generator sent a request |
 //! | slowdown | latency divided by service time |
+//! | standing queue | a queue that fills faster than it is served, after CoDel; requests that waited too long are shed from it |
 //! | steal | take jobs from another worker, the victim; the taker is the thief |
 //! | trace | the requests of a run with their times, for replay |
 //! | turn | one round of a worker: search, run, place what became ready, or rest |
-//! | wait slot | where a request stands while it waits for its children |
-//! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
+//! | validated | of a source: the handler or `--trusted-networks` vouches that its address is not forged |
+//! | wait slot | the place of a request while it waits for its children |
+//! | watch set, watcher | the sockets of busy workers, and the one sleeping worker that the kernel wakes when one of these holds something |
+//! | yield | give the worker back at a checkpoint, and wait in a queue |
 
 // A test may be longer than a screen.
 #![cfg_attr(test, allow(clippy::too_many_lines))]

@@ -1,9 +1,9 @@
-//! Writes to standard output and standard error without ever panicking. Only [`print`] waits for a
-//! reader.
+//! Writes to standard output and standard error without ever panicking. Only [`print()`] waits for
+//! a reader.
 //!
 //! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on
-//! a full pipe that nothing reads. [`print`] returns an error instead, which the caller turns into
-//! an exit code. Messages must not stop the service: log lines go through a bounded queue to a
+//! a full pipe that nothing reads. [`print()`] returns an error instead, which the caller turns
+//! into an exit code. Messages must not stop the service: log lines go through a bounded queue to a
 //! thread, and lines without room are counted.
 //!
 //! ```
@@ -83,19 +83,21 @@ pub fn complain(message: &str) {
     flush_log();
 }
 
-/// Adds to an I/O `error` of writing the text `what` cannot be written.
+/// An I/O `error` of a failed write, with the text that `what` (a file or stream) cannot be
+/// written.
 pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
 }
 
-/// Adds to an I/O `error` of starting a thread or process what it is and which limits to check.
+/// An I/O `error` of a failed start, with the text that `what` (a thread or process) cannot be
+/// started, and which limits to check.
 pub fn unstarted(what: &str, error: &io::Error) -> io::Error {
     let limits = "`ulimit -u`, `ulimit -v`, TasksMax of a systemd unit, pids.max of a cgroup";
     io::Error::new(error.kind(), format!("{what} cannot be started: {error}; see {limits}"))
 }
 
-/// The message for a result that could not be written; `None` for a closed pipe, whose reader left
-/// on purpose.
+/// The message to print if a result could not be written because of `error`. `None` for a closed
+/// pipe, whose reader left on purpose.
 pub fn loss(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::BrokenPipe).then(|| error.to_string())
 }

@@ -65,7 +65,8 @@ fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -
     })
 }
 
-/// Adds to `error` what to write instead, if `args` begin with a flag of the server.
+/// Adds to `error` a tip if `args` begin with a flag of the server: the command that accepts the
+/// flag.
 fn hint(error: &mut Error, args: &[OsString]) {
     let flag = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("--")?.split('=').next());
     let serve = config::with_flags(Command::new("serve"), &Scope::ALL);
@@ -75,8 +76,8 @@ fn hint(error: &mut Error, args: &[OsString]) {
     }
 }
 
-/// The exit code of a command whose result was `printed`. Says what is lost if it could not be
-/// printed.
+/// The exit code of a command that has `printed` its result. If that failed, complains on standard
+/// error.
 fn ended(printed: io::Result<()>) -> ExitCode {
     let Err(error) = printed else { return ExitCode::SUCCESS };
     let lost = output::loss(&output::unwritten("the result", &error));

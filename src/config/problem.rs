@@ -47,6 +47,7 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
+    /// The one wrong value, or the two that exclude each other.
     pub claims: Vec<Claim>,
     /// What is wrong, and what is allowed.
     pub message: String,

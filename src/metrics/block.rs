@@ -218,7 +218,7 @@ mod tests {
 mod percentile_tests {
     use super::*;
 
-    /// Are the sample sizes the documented ones?
+    /// Does each percentile need the number of samples that its documentation names?
     #[test]
     fn a_percentile_needs_the_contracts_number_of_samples() {
         let needed = Percentile::ALL.map(Percentile::samples_needed);

@@ -318,7 +318,7 @@ impl Stretches {
         self.since.store(now.get().max(1), Ordering::Relaxed);
     }
 
-    /// Ends the current stretch, which lasted for `time`.
+    /// Ends the current stretch of busy or idle time, which lasted for `time`.
     #[inline]
     pub(super) fn end(&self, time: Nanos) {
         // Ordering: relaxed. The release in `add` orders this store before the sum. So a reader of

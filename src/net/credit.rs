@@ -27,7 +27,7 @@ const KEPT: u32 = 8;
 pub struct Credit {
     /// Bytes that may be sent for each byte received.
     amplification: u32,
-    /// Bytes that may be sent in each second in addition.
+    /// Bytes that may be sent per second beyond that multiple.
     allowance: TokenBucket<1_000_000_000>,
     bits: SourcePrefix,
     keys: RandomState,

@@ -43,13 +43,13 @@ pub struct Datagram {
     pub peer: Option<SocketAddr>,
     /// The destination address; known on wildcard binds only.
     pub local: Option<IpAddr>,
-    /// Whether the destination is a broadcast or multicast address; known on wildcard binds of IPv4
-    /// only.
+    /// Whether the datagram was sent to a broadcast or multicast address; known on wildcard binds
+    /// of IPv4 only.
     pub to_group: bool,
     /// Time in the socket: the real time of the batch minus the kernel's receive stamp. Zero
     /// without a stamp.
     pub kernel_wait: Nanos,
-    /// Whether the stamp lies in the future, because the clock was set back.
+    /// Whether the kernel's receive stamp lies in the future, because the clock was set back.
     pub ahead: bool,
 }
 
@@ -80,6 +80,7 @@ impl Receiver {
     /// Receives up to [`BATCH`] datagrams, one into each of `buffers`, in order. Returns how many;
     /// 0 if none waits.
     ///
+    /// # Errors
     /// The kernel's error. It may be an error of an earlier send, left on the socket. That one
     /// concerns no datagram, and the next call works.
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {

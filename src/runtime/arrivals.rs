@@ -30,10 +30,14 @@ pub fn measured_notice() -> Nanos {
     measured.unwrap_or(Nanos::ZERO)
 }
 
-/// Times to take the kernel's notice of an arrival at `ingress` and to ask for the next one, for
+/// Measures `count` times how long it takes to receive the kernel's notice of an arrival at
+/// `ingress` and to ask for the next. `arrive` makes an arrival, and `drain` takes it out of the
+/// ingress. Call this on a separate thread: closing a ring interrupts the thread's next waiting
+/// system call.
 /// `count` arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this
 /// on a separate thread: closing a ring interrupts the thread's next waiting system call.
 ///
+/// # Errors
 /// When the kernel has no descriptors left for readiness queues.
 pub fn notices(
     ingress: BorrowedFd<'_>,

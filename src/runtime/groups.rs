@@ -247,7 +247,7 @@ impl<J: Send> Group<J> {
     }
 }
 
-/// Takes a job from the queues of `shared`, or else from a deque.
+/// Takes a job of the group `shared`: from its queues, or else from a worker's deque.
 fn held_by<J: Send>(shared: &Shared<J>) -> Option<J> {
     shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest))
 }

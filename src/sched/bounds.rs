@@ -44,8 +44,8 @@ pub const WAITING_PER_WORKER: usize = 256;
 /// More shards reduce contention for a cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
-/// Packets per worker: as many as the worker and the queues with this `room` may hold. So a fresh
-/// request can be received however long the queues are.
+/// Packets (memory for one request each) per worker, if the queues have this `room` per worker. As
+/// many as the worker and the queues can hold, so that a fresh request can always be received.
 pub const fn packets_per_worker(room: usize) -> usize {
     room + set_aside_per_worker(room) + 352
 }

@@ -8,8 +8,8 @@ use arrayvec::ArrayVec;
 /// The most levels after the first. Each one adds two queues to a search that finds nothing.
 pub const LIMITS_MAX: usize = 7;
 
-/// The levels that a request passes through: pairs of CPU time and level, both ascending. The first
-/// begins at zero.
+/// The levels that a request passes through as it uses CPU time: pairs of the CPU time from which a
+/// level applies, and the level. Both ascend; the first pair begins at zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder(ArrayVec<(Nanos, usize), { LIMITS_MAX + 1 }>);
 
@@ -31,7 +31,7 @@ impl Ladder {
         self.0[0].1
     }
 
-    /// The level of a request that never ends.
+    /// The highest level, which a long request keeps until its end.
     pub fn last(&self) -> usize {
         self.0[self.0.len() - 1].1
     }

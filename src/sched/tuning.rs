@@ -146,8 +146,9 @@ impl Tuning {
         measured.busy_workers < self.workers as f64 * (1.0 - share)
     }
 
-    /// How many notices each of `watchers` workers, which hear of arrivals in turn, could take
-    /// between two of them.
+    /// How many notices a worker has the time to take between two of its own, at the measured load.
+    /// `watchers` workers take turns in receiving notices. [`u32::MAX`] before anything is
+    /// measured.
     pub(crate) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
         let count = |measured: &Measured| {
             let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;

@@ -37,7 +37,7 @@ const IDLE_TIMES: i64 = 8;
 /// Whether one worker should spin when it has nothing to do.
 ///
 /// Spinning through an idle time costs that time and saves a sleep. An idle time longer than
-/// [`SPIN_MAX`] costs that much and saves nothing. A worker spins while its last idle times saved
+/// `SPIN_MAX` costs that much and saves nothing. A worker spins while its last idle times saved
 /// more CPU time than they cost. A quarter of the working time in between is added to the savings.
 /// A busy worker has few idle times, and after each sleep a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

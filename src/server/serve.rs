@@ -45,6 +45,7 @@ impl Server {
     /// With `handover`, takes the sockets of the server that listens at its path, if there is one.
     /// Raises this process's limit of open files to the hard limit.
     ///
+    /// # Errors
     /// [`ServeError::Bind`] names the address. [`ServeError::Unavailable`] names the setting that
     /// needs more open files, memory or system calls than this system gives.
     /// [`ServeError::HandOver`] says why the running server keeps serving.

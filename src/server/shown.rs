@@ -84,10 +84,10 @@ pub(super) struct OwnMetrics {
 
 #[derive(Default)]
 struct Reading {
-    /// The metric that is being read.
+    /// Index of the metric that is being read.
     at: usize,
     values: Vec<Option<f64>>,
-    /// The metric that the log has called too slow.
+    /// Index of the metric that the log has reported as too slow.
     told: Option<usize>,
 }
 

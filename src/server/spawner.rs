@@ -49,6 +49,7 @@ impl Spawner {
     /// Puts `work` where the workers find it, without ever waiting. Dropping the handle does not
     /// end the work. Costs two allocations.
     ///
+    /// # Errors
     /// [`SpawnError`] with the work, if it was not accepted.
     pub fn spawn<W>(&self, work: W) -> Result<Spawned<W::Output>, SpawnError<W>>
     where
@@ -93,6 +94,7 @@ impl<W> fmt::Debug for SpawnError<W> {
 /// The handle of spawned work: a future for any executor or handler. Threads call
 /// [`Spawned::join`].
 ///
+/// # Panics
 /// When it is polled again after it has given its result.
 pub struct Spawned<T> {
     child: Arc<Child<T>>,

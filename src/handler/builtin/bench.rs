@@ -43,7 +43,8 @@ pub struct Bench<W> {
 }
 
 impl<W: Work> Bench<W> {
-    /// A handler that refuses requests whose cost is above `cost_cap`.
+    /// A handler that does `work` for each request, and refuses requests whose cost is above
+    /// `cost_cap`.
     pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
         Bench { work, cost_cap: Arc::new(AtomicCell::new(cost_cap)) }
     }

@@ -28,7 +28,7 @@ pub struct Recent {
     pub between_workers: f64,
     /// The mean number of idle workers.
     pub idle_workers: f64,
-    /// The mean number of workers in handlers of requests that have not ended.
+    /// The mean number of workers in handlers of requests that are still unfinished.
     pub unended_workers: f64,
     /// The mean number of emulated cores that were busy with steps outside handlers.
     pub charged_workers: f64,

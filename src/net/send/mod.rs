@@ -44,8 +44,8 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 pub(super) struct Sender<B = Batched> {
     /// Whether GSO has failed and is not used for now.
     gso: Breaker,
-    /// Whether the last wait for room timed out, and the send buffer is not known to have drained
-    /// since.
+    /// Whether the last wait for room in the send buffer timed out. Reset once the buffer has
+    /// drained.
     stuck: bool,
     plan: GsoPlan,
     backend: B,

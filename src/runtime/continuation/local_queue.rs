@@ -80,7 +80,7 @@ impl Drop for LocalQueue {
     }
 }
 
-/// Whether the queue has an entry for the worker's loop.
+/// Whether this thread's queue has an entry that its worker must process.
 #[inline]
 pub(crate) fn has_ready() -> bool {
     READY.get()

@@ -111,7 +111,7 @@ struct Descent<'t> {
     /// Stretches of age in which the index never falls below its value at the start of the stretch.
     /// Each has its start, and the lowest index up to there.
     stretches: Vec<(f64, f64)>,
-    /// The age from which on too few requests are left to tell more.
+    /// The age (CPU time so far) beyond which too few requests remain to compute the index.
     age: f64,
 }
 

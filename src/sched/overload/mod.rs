@@ -1,5 +1,5 @@
-//! Load shedding: when a request has waited too long, after CoDel. `README.md` in this folder
-//! argues the rule and its constants.
+//! Load shedding, after CoDel: which requests end unserved because they have waited too long.
+//! `README.md` in this folder argues the rule and its constants.
 //!
 //! [`WaitBounds`] are limits, from the setting or from measured service times. [`StandingQueues`]
 //! is what a worker observes: whether a standing queue has formed, from which old requests are
@@ -36,10 +36,11 @@ pub struct WaitBounds {
     pub patience: Nanos,
 }
 
-/// How long clients are assumed to wait. Most clients of UDP services resend, or ask another
-/// server, after 1 to 5 s.
+/// How long clients are assumed to wait for an answer. Most clients of UDP services resend, or ask
+/// another server, after 1 to 5 s.
 const PATIENCE: Nanos = Nanos::from_secs(1);
-/// The least patience, in service times: clients of requests that take seconds expect that.
+/// The patience is at least this many service times: clients whose requests take seconds expect to
+/// wait.
 const PATIENCE_SERVICES: u64 = 5;
 /// At least this part of the patience, 1/10, is kept for service and reply.
 const REPLY_PART: u64 = 10;
@@ -62,7 +63,8 @@ const HEAVY_IN_A_ROW: u32 = 64;
 /// One in this many requests that are assumed to yield is tried anyway. About half of these waste
 /// their first slice, which is little beside the service of one.
 const TRIED: u32 = 16;
-/// After this many mean times between ends that a worker sees, nothing is assumed to end any more.
+/// If a worker sees no request leave the queues for this many mean times between ends, it assumes
+/// that none will.
 const UNMOVED: u64 = 4;
 /// With fewer measured requests than this, nothing counts as known.
 const MEASURED_MIN: u64 = 20;
@@ -164,8 +166,8 @@ pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
 }
 
-/// The latest time at which a request may begin to end before `expires_at`. [`Nanos::MAX`] if it
-/// never expires.
+/// The latest time at which a request may begin so that it probably ends before `expires_at`.
+/// [`Nanos::MAX`] if it never expires.
 ///
 /// `deadline` is the time from its arrival to `expires_at`; `expected` is its expected service
 /// time, of which it has had `served`. At least half of the deadline is left for waiting, so that

@@ -1,5 +1,8 @@
-//! The gate's decisions: which sources used how much CPU time recently, and what share of each
-//! source's datagrams to admit. `sources/README.md` argues the rule and its constants.
+//! The decisions of the gate: what share of each source's datagrams the kernel lets in under
+//! overload. `sources/README.md` argues the rule and its constants. A *sample* is 100 us of CPU
+//! time that a source used, and a *period* is 250 ms. A source's *offer* is the samples per period
+//! that it would have without the gate. The *target* is how many samples per period the gate admits
+//! in total. A *level* is how many it admits of one source at most.
 
 use known::{Counts, Known};
 use std::collections::BTreeMap;
@@ -19,7 +22,7 @@ pub struct Rules {
     pub rest: f64,
 }
 
-/// Which queues stand.
+/// Which queues are standing queues: more comes into them than is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// No queue stands, or nothing is shed from one.
@@ -46,29 +49,31 @@ const FORGOTTEN: f64 = 0.25;
 /// Factor on the target while a queue stands. The queue is a few percent of a period long, so the
 /// next period clears it.
 const DOWN: f64 = 0.95;
-/// The least target while a queue stands, as a part of what the cores do.
+/// The least target while a queue stands, as a part of the samples that the cores served.
 const LEAST: f64 = 0.75;
 /// The target while no queue stands is at least this part of the capacity.
 const RETURN: f64 = 0.98;
-/// The known capacity falls at most by this factor in a decision. A queue that stood only at the
-/// start of a period leaves the cores idle at its end, which says nothing of the capacity.
+/// In one decision, the known capacity keeps at least this part of its value. A queue that stood
+/// only at the start of a period leaves the cores idle at its end. So fewer served samples do not
+/// prove a lower capacity.
 const CAPACITY_KEPT: f64 = 0.98;
-/// Factor on the target in each decision without a standing queue: 5 % take 1.5 s.
+/// Factor by which the target grows in each decision without a standing queue: 5 % take 1.5 s.
 const UP: f64 = 1.01;
 /// Unlimited sources get room for their heavy requests if they send more than this part of the
-/// load.
+/// load. The target then follows [`MODEST_RETURN`] and [`MODEST_UP`].
 const MODEST_FROM: f64 = 0.1;
-/// [`RETURN`] and [`UP`] in that case. With 95 % instead of 80 %, heavy requests wait for 30 of
-/// their service times, because a flood of light ones goes first.
+/// Replace [`RETURN`] and [`UP`] if unlimited sources send much. With 95 % instead of 80 %, heavy
+/// requests wait for 30 of their service times, because a flood of light ones goes first.
 const MODEST_RETURN: f64 = 0.8;
 const MODEST_UP: f64 = 1.000_5;
-/// Weight of all unvalidated prefixes together, relative to all validated ones, which so keep four
-/// fifths. The others get less when the target has dropped too far for a moment.
+/// Weight of all unvalidated prefixes together, for each validated one. So validated ones keep four
+/// fifths of the target.
 const FORGED_WEIGHT: f64 = 0.25;
 /// The part of the capacity that validated prefixes may always use, even at a low target. The rest
 /// clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// An offered load below this part of the target fits. A flood seldom falls this low by chance.
+/// The flood counts as over if less than this part of the target is offered. A flood seldom falls
+/// this low by chance.
 const FITS: f64 = 0.8;
 /// For heavy requests, the gate does not limit a source that offers up to this multiple of the
 /// median. Above 1.5, a hundred sources could take all that the others leave.
@@ -76,7 +81,7 @@ const TYPICAL: f64 = 1.5;
 /// Sources whose excess is uncertain are not limited if their excess is below this part of the
 /// certain sources' excess. Forged sources are many, and each sends little.
 const SPARED: f64 = 0.1;
-/// Shares within this ratio count as equal.
+/// Two shares count as equal if neither is larger than this multiple of the other.
 const ALIKE: f64 = 1.05;
 
 impl Rules {
@@ -108,8 +113,8 @@ impl Default for Rules {
     }
 }
 
-/// What is known of prefixes. Unvalidated ones are known only while the gate is active or a queue
-/// stands.
+/// What the gate knows of each source prefix. Unvalidated prefixes are recorded only while the gate
+/// is active or a queue stands.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -128,7 +133,7 @@ pub struct Sources {
 pub struct Passed {
     /// Number of periods, at least one.
     pub periods: u32,
-    /// Samples per period for which the cores have time.
+    /// Samples per period that the cores have time for, if all are busy.
     pub most: f64,
     /// Samples of the time that shedding took.
     pub shed: f64,
@@ -203,7 +208,8 @@ impl Sources {
         rules
     }
 
-    /// Sets the next target and returns the rules that fill it. `target` was the last one, of which
+    /// Sets the next target and returns rules that admit as much. `target` was the last target, and
+    /// `used` is what the cores served under it.
     /// `used` was used.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
@@ -217,7 +223,7 @@ impl Sources {
         self.rules(self.levels(self.target), in_force, scale)
     }
 
-    /// Whether unlimited sources send a good part of the load.
+    /// Whether unlimited sources send more than [`MODEST_FROM`] of the load.
     fn has_modest(&self, in_force: &Rules) -> bool {
         let (mut modest, mut all) = (0.0, 0.0);
         for (prefix, known) in &self.known {
@@ -257,8 +263,8 @@ impl Sources {
         period
     }
 
-    /// The most that is admitted of one unvalidated and of one validated prefix, together `target`.
-    /// All unvalidated prefixes share one demand, because forged ones can be any number.
+    /// The levels of an unvalidated and of a validated prefix, so that all together use `target`.
+    /// All unvalidated prefixes share one demand, because an attacker may forge any number.
     fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();

@@ -32,8 +32,8 @@ const SCARCE: f64 = 0.75;
 /// Fewer waiting heavy requests per worker than this occur by chance.
 const SCARCE_MIN: usize = 3;
 
-/// Few workers look as rarely as if they were this many: near saturation, looks take the capacity
-/// that is left.
+/// Servers with fewer workers than this look as rarely as with this many. Near saturation, looks
+/// would take the capacity that is left.
 const LOOKERS_MIN: usize = 6;
 
 /// The interval of looks for each of `workers` workers that together look once in `together`.
@@ -130,9 +130,9 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// How many of the waiting fresh requests the worker of `local` leaves to others. The others
-    /// are awake, in light requests, and have empty deques. While capacity is scarce they do not
-    /// look, and it is 0.
+    /// How many of the waiting fresh requests the worker of `local` leaves to other workers. Those
+    /// are awake, run light requests and have empty deques. While capacity is scarce they rarely
+    /// look, so it leaves none.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, local: &Local) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         if self.is_scarce(local, view) {
@@ -153,7 +153,7 @@ impl Policy {
         self.patience().map_or(Nanos::ZERO, |patience| patience.may_wait(view.queued(), workers))
     }
 
-    /// All other workers, beginning with the next.
+    /// All workers except `worker`, in ascending order from the next, cyclically.
     fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
         let workers = self.topology.workers;
         (1..workers).map(move |offset| (worker + offset) % workers)

@@ -174,9 +174,9 @@ impl Policy {
         self
     }
 
-    /// Number of queues that must exist. All policies of servers have [`QUEUES`], because one
-    /// serves what another left. Policies of the library are never switched and have [`PRIORITIES`]
-    /// per pool.
+    /// Number of queues that the runtime must have. All policies of servers use [`QUEUES`], because
+    /// each must serve jobs that another policy left in them. Runtimes of the library never switch
+    /// policies and have [`PRIORITIES`] queues per pool.
     pub fn queues(&self) -> usize {
         if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
     }

@@ -29,8 +29,9 @@ pub enum SearchPlace {
     ReceiveNext,
     /// The worker's own socket.
     ReceiveOwn,
-    /// The socket that the last look or notice names first. If it is empty, the one that a new look
-    /// names. On servers with up to two sockets: both, without a look.
+    /// The first socket named by the last look or notice of arrivals. If that socket is empty: the
+    /// first that a new look names. Servers with up to [`FEW_SOCKETS`] sockets try all, without a
+    /// look.
     ReceiveNoticed,
     /// All sockets, in turn. On servers with up to [`FEW_SOCKETS`] sockets none, as
     /// `ReceiveNoticed` has tried them.
@@ -118,14 +119,15 @@ impl Local {
 pub struct Walk<'p> {
     policy: &'p Policy,
     order: &'static [SearchPlace],
-    /// Index of the current stage.
+    /// Index of the current place of `order`, called a stage: it may have several sockets or
+    /// victims.
     stage: usize,
     /// Number of places tried in the current stage.
     tried: usize,
-    /// Which worker of the current stage is asked first.
+    /// Which worker's socket or deque the current stage tries first.
     first: usize,
-    /// Queues outside the order, where another policy may have left jobs. Set at the end of the
-    /// order.
+    /// Queues outside the order, where an earlier policy may have left jobs. They are searched
+    /// last.
     orphans: Option<Range<PoolId>>,
 }
 

@@ -100,21 +100,21 @@ where
         self.turn.then(Action::Put(job, place, why));
     }
 
-    /// The current job would leave but the queues are full: it runs on, so that begun work is not
-    /// lost.
+    /// Decides about a job that should go into a queue while all queues are full: it runs on, so
+    /// that begun work is not lost. If it may not, it ends.
     #[cold]
     fn crowded(&mut self, mut job: J) {
         if self.engine.requeued(&mut job, Requeued::Crowded) { self.go_on(job) } else { self.refuse(job) }
     }
 
-    /// Lets the current job run on until the policy is asked again.
+    /// Lets `job` run on for another slice, until the policy is asked again.
     fn go_on(&mut self, job: J) {
         self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
         self.turn.watch = self.policy.watch(&self.turn.running, &self.turn.search, self.world, self.now);
         self.keep(job);
     }
 
-    /// Ends the current job, because it would wait too long.
+    /// Ends `job` without a result, because it would wait too long in a queue.
     fn refuse(&mut self, job: J) {
         self.turn.search.refuses = true;
         self.engine.discard(job, Discarded::TooMany);
@@ -201,7 +201,8 @@ where
         }
     }
 
-    /// Places the jobs that became ready, by the last job or by outside threads.
+    /// Puts jobs that became ready into queues or deques: those that the last job forked or woke,
+    /// and those from outside threads.
     #[inline]
     pub(super) fn spread(&mut self) {
         while let Some(ready) = self.engine.ready() {

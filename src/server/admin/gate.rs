@@ -48,8 +48,8 @@ pub(crate) struct Gate {
     in_force: Rules,
     /// The part of the most rules that the kernel has memory for.
     scale: f64,
-    /// Whether full buffers alone activated the gate. Otherwise drops mean nothing while it is
-    /// active: those of ours are the gate's own, and those of others may be another program's.
+    /// Whether full socket buffers alone activated the gate. If not, drops say nothing while it is
+    /// active: at our sockets the gate itself drops. At others, another program's filter may.
     by_full: bool,
     /// Whether a queue stood in the last period.
     stood: bool,

@@ -4,8 +4,8 @@ use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::metrics::{Counts, Decision, GivenUp, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
-/// Utilisation over ten seconds above which workers count as saturated. `auto` ignores as little
-/// idle time.
+/// Workers count as saturated above this utilisation over ten seconds. The policy `auto` also
+/// ignores so little idle time.
 const SATURATED: f64 = 0.98;
 
 /// Fates that count as turned away by overload. Rates of the handler's own rules, and a stop, are

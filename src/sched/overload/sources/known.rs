@@ -13,8 +13,8 @@ pub(super) const VALIDATED_FOR: u8 = 240;
 /// honest source in twelve is limited at any time if each sends a heavy request in five seconds.
 /// With 3, some of a hundred that flood with heavy requests are not limited for ten seconds.
 const SURE: f64 = 2.5;
-/// Number of requests of one prefix at which they say as much about its shed requests as all
-/// prefixes do.
+/// Number of requests of one prefix at which its own ratio of shed requests weighs as much as the
+/// ratio of all prefixes.
 const TELL: f64 = 4.0;
 /// The least part of a source's offer that counts as time before its requests yield.
 const LIGHT_MIN: f64 = 0.05;
@@ -40,10 +40,11 @@ pub enum Part {
     },
 }
 
-/// Samples, and the requests that they stand for.
+/// Samples (100 us of CPU time each) of one prefix, and the requests that they belong to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// `used` samples were served. `refused` samples would have been, had nothing been refused.
+    /// Samples that were served. The next field: samples of requests that were refused, had they
+    /// been served.
     pub used: f64,
     pub refused: f64,
     /// The part of `used` from before requests first yielded, and the requests that began and ended
@@ -102,7 +103,7 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// Requests that arrived for each one that began, of this prefix; `asked` is the ratio for all
+    /// How many requests of this prefix arrived for each that began; `asked` is that ratio for all
     /// prefixes. If every socket holds requests of all sources, all lose the same part. But a flood
     /// may be one flow and fill one socket.
     pub(super) fn asked(&self, asked: f64) -> f64 {
