@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 /// child that finds no free worker, or no room in a queue, costs little more than a call. While a
 /// handler waits for a child on another worker, its own worker runs other jobs.
 ///
-/// A child runs as a handler does, and is queued like a heavy request. So a handler that gives way
-/// may wait behind its own children. A child may pass checkpoints, hop and fork; it shares its
+/// A child runs as a handler does, and is queued like a heavy request. So a handler that yields may
+/// wait behind its own children. A child may pass checkpoints, hop and fork; it shares its
 /// request's deadline. When a child panics, the request ends as `failed` and its other children are
 /// cancelled. A child whose [`Fork`] is dropped is cancelled: it never begins, or ends at its next
 /// checkpoint. It may outlast its request until then, so it must own its data, or share the data in

@@ -113,12 +113,13 @@ impl<T> Admitted<T> {
     /// Puts the request into a flow: the server serves one request of a flow at a time, in the
     /// order of admission, under every policy. The key may be a connection ID, an account, or a
     /// hash of either. The next request begins when this one has ended in any way. Waiting or
-    /// giving way is not an end. Requests of different flows, and those without one, are
-    /// independent.
+    /// yielding is not an end. Requests without a flow are independent. Two flows seldom share a
+    /// place by their hash; they then take turns as one.
     ///
     /// A request whose flow is busy is set aside: it keeps a packet but no worker, and its deadline
-    /// and `--max-wait` still count. There is room for 64 requests of one flow, and for 288 per
-    /// worker over all flows. A request without room ends as `shed_queue_full`.
+    /// and `--max-wait` still count. There is room for 64 requests of one flow and, with the
+    /// default `--room`, for 288 per worker over all flows. A request without room ends as
+    /// `shed_queue_full`.
     ///
     /// ```
     /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};

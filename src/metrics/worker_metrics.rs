@@ -217,8 +217,8 @@ mod tests {
     use crate::fate::Refused;
     use std::sync::mpsc;
 
-    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends?
-    /// Method: a channel between the two stands for the queue; a third thread reads all the time.
+    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends
+    /// requests? Method: a channel between the two is the queue; a third thread reads all the time.
     #[test]
     fn no_reading_ever_sees_more_ends_than_arrivals() {
         const DATAGRAMS: u64 = 30_000;

@@ -36,8 +36,8 @@ pub const fn set_aside_per_worker(room: usize) -> usize {
 /// connections. A longer backlog may not take over a quarter of one worker's set-aside places.
 pub const SET_ASIDE_OF_SHARD: usize = 64;
 
-/// The most requests per worker that wait for an outside event: a quarter of [`ROOM`]. They have
-/// packets of their own, so that other requests can still be received.
+/// The most requests per worker that wait for an outside event: a quarter of [`ROOM`]. Each keeps
+/// its packet; with no more than these, a worker can still receive a whole batch.
 pub const WAITING_PER_WORKER: usize = 256;
 
 /// Workers per shard of a queue. Fewer shards keep the order closer to first come, first served.

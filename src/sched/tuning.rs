@@ -89,7 +89,7 @@ labels! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MaxWait {
-    /// A measured limit, which applies only while a queue stands.
+    /// A measured limit, which applies only while there is a standing queue.
     Auto,
     /// No limit.
     Off,

@@ -35,7 +35,7 @@ const STOPPING: usize = BATCH;
 
 // A job in a queue holds one packet: its own, or for a child that of the waiting request.
 const _: () = assert!(WORKER + set_aside_per_worker(0) + STOPPING <= packets_per_worker(0));
-// Waiting requests have no packets of their own. However many wait, a worker has a batch of packets
+// No packets are reserved for waiting requests. However many wait, a worker has a batch of packets
 // to receive and one to answer. With half-full queues it has all that it can hold.
 const _: () = assert!(WAITING_PER_WORKER + set_aside_per_worker(0) + STOPPING + 2 * BATCH <= packets_per_worker(0));
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");

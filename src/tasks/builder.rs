@@ -50,8 +50,8 @@ pub enum BuildError {
 
 crate::time::show_as_text!(BuildError);
 
-/// Default CPU time after which a task's checkpoints give way: long against the cost of giving way,
-/// short against what people notice. A guess.
+/// Default CPU time after which a task's checkpoints yield: long against the cost of a yield, short
+/// against what people notice. A guess.
 const SLICE: Nanos = Nanos::from_micros(50);
 
 /// Default number of tasks in all queues together. Each priority's queue has room for all of them,
@@ -145,8 +145,8 @@ impl Builder {
         self
     }
 
-    /// Sets the CPU time after which a task's checkpoints give way to other tasks. By default 50
-    /// us; zero gives way at each checkpoint.
+    /// Sets the CPU time after which a task's checkpoints yield to other tasks. By default 50 us;
+    /// zero yields at each checkpoint.
     pub fn slice(mut self, slice: Nanos) -> Builder {
         self.slice = slice;
         self

@@ -24,10 +24,10 @@ pub enum JoinError {
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
     /// A worker may not block for this task or group; see
-    /// [`JoinHandle::join`](super::JoinHandle::join). The task goes on.
+    /// [`JoinHandle::join`](super::JoinHandle::join). The task continues.
     #[error("a worker cannot block for a future, a group or an older runtime: await its handle")]
     WouldBlock,
-    /// Nested joins have used half of the worker's stack. The task goes on.
+    /// Nested joins have used half of the worker's stack. The task continues.
     #[error("joins are nested too deep: they use half of the worker's stack")]
     TooDeep,
 }

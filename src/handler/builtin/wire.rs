@@ -59,6 +59,7 @@ pub enum Kind {
 /// A parsed header. The table of the module says what each field means in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// Whether the message is a request or a reply.
     pub kind: Kind,
     /// The class that the client states. Any byte parses, but a server refuses values from
     /// [`CLASSES`] on.

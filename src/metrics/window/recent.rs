@@ -129,9 +129,9 @@ fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
 
 // A request that was broken off (expired, cancelled, failed) only shows that it would have taken
 // longer. Counted as a service time, it would make equal requests look uneven. A policy that then
-// lets old ones give way would break off more. So their number is spread over the requests that
-// took longer: B. Efron, "The two sample problem with censored data", 1967, the estimate of Kaplan
-// and Meier (1958).
+// lets old ones yield would break off more. So their number is spread over the requests that took
+// longer: B. Efron, "The two sample problem with censored data", 1967, the estimate of Kaplan and
+// Meier (1958).
 /// Estimates how many requests would have taken each service time, ascending. A broken-off request
 /// that nothing outlasted counts with the time it took, the least it can be.
 fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A token that asks work to end. Clones share one state.
 ///
 /// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A
-/// running closure goes on unless it asks [`CancellationToken::is_cancelled`] itself. A running
+/// running closure continues unless it asks [`CancellationToken::is_cancelled`] itself. A running
 /// future ends at its next [`checkpoint`](crate::handler::checkpoint), which does not return. A
 /// waiting future ends when it is woken.
 #[derive(Clone, Debug, Default)]

@@ -13,7 +13,7 @@ use crate::time::Nanos;
 /// A decision of `auto`, made once a second, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The levels of requests by CPU time. With a single level, no request gives way.
+    /// The levels of requests by CPU time. With a single level, no request yields.
     pub ladders: Ladders,
     /// Whether one queue serves requests of level 0 in order of arrival.
     pub in_order: bool,
@@ -22,7 +22,7 @@ pub struct Decision {
     pub watchers: Option<usize>,
     /// Why it was decided so, for people.
     pub reason: String,
-    /// Whether too little is measured yet. Then requests give way after the configured slice.
+    /// Whether too little is measured yet. Then requests yield after the configured slice.
     pub is_start: bool,
 }
 
@@ -51,9 +51,9 @@ const REQUESTS_MIN: u64 = 500;
 /// between two choices, chance decides each time. No margin is wide enough: one request may have a
 /// twentieth of the sampled time. So each change doubles the number, up to
 /// [`DECISIONS_IN_A_ROW_MAX`], and an hour without a change halves it. After a shift of the mix,
-/// [`DECISIONS_AFTER_SHIFT`] suffice if they let requests give way. A decision for first come,
-/// first served takes the full number. Heavy requests that come for a second now and then shift the
-/// mix each time, and light ones must stay ahead of them.
+/// [`DECISIONS_AFTER_SHIFT`] suffice if they let requests yield. A decision for first come, first
+/// served takes the full number. Heavy requests that come for a second now and then shift the mix
+/// each time, and light ones must stay ahead of them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -196,12 +196,12 @@ impl Auto {
 }
 
 impl Decision {
-    /// Requests use these levels, and workers ask one another to give way.
+    /// Requests use these levels, and workers ask one another to yield.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
         Decision { ladders, in_order: false, watchers: None, reason: reason.into(), is_start: false }
     }
 
-    /// Requests give way after `budget`, whatever is measured.
+    /// Requests yield after `budget`, whatever is measured.
     pub fn given(budget: Nanos) -> Decision {
         Decision::of(Ladders::blind(Ladder::from_iter([budget])), "the limit is the slice that is set")
     }
@@ -213,7 +213,7 @@ impl Decision {
         Decision { is_start: true, reason, ..Decision::given(budget) }
     }
 
-    /// Whether requests give way to others.
+    /// Whether requests yield to others.
     pub(super) fn gives_way(&self) -> bool {
         self.ladders.first_limit().is_some()
     }

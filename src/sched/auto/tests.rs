@@ -26,7 +26,7 @@ fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
     auto(yield_ns).judge(&measured(times))
 }
 
-/// The name of the decided policy, or that no request gives way.
+/// The name of the decided policy, or that no request yields.
 fn judged(times: &ServiceTimes, yield_ns: u64) -> &'static str {
     let decision = decided(times, yield_ns);
     match decision.name().name() {

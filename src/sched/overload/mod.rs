@@ -18,16 +18,16 @@ use super::estimate::ServiceTimes;
 use super::tuning::MaxWait;
 use crate::time::Nanos;
 
-/// Limits on the time that requests wait. A queue *stands* (CoDel's standing queue) while nothing
-/// young leaves it.
+/// Limits on the time that requests wait. A *standing queue* (CoDel) is one that nothing young has
+/// left for an interval. The comments also say that it *stands*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitBounds {
     /// A request that has waited less than this is young. [`Nanos::MAX`] = every request is.
     pub target: Nanos,
-    /// A queue that stood recently stands again once nothing young has left it for this long; zero
-    /// = every queue always stands.
+    /// A queue that was recently a standing queue is one again once nothing young has left it for
+    /// this long. Zero = every queue always is one.
     pub interval: Nanos,
-    /// A request that has waited this long is shed if its queue stands.
+    /// A request that has waited this long is shed from a standing queue.
     pub bound: Nanos,
     /// A request that has waited this long is shed from any queue, because its answer would be too
     /// late.
@@ -44,8 +44,8 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 const PATIENCE_SERVICES: u64 = 5;
 /// At least this part of the patience, 1/10, is kept for service and reply.
 const REPLY_PART: u64 = 10;
-/// A queue stands for the first time once nothing young has left it for this part of the patience,
-/// 1/2. Bursts are shorter, and no client has given up by then.
+/// A queue becomes a standing queue for the first time once nothing young has left it for this part
+/// of the patience, 1/2. Bursts are shorter, and no client has given up by then.
 const ONSET_PART: u64 = 2;
 /// The least target, as CoDel has it (RFC 8289, section 4.3).
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
@@ -133,7 +133,7 @@ impl WaitBounds {
         patience: Nanos::MAX,
     };
 
-    /// Sheds every request that has waited for `limit`, whether or not a queue stands.
+    /// Sheds every request that has waited for `limit`, whether or not there is a standing queue.
     pub const fn always(limit: Nanos, patience: Nanos) -> WaitBounds {
         WaitBounds { target: limit, interval: Nanos::ZERO, bound: limit, limit, patience }
     }
@@ -154,13 +154,14 @@ impl WaitBounds {
         WaitBounds { target: Nanos::new(self.limit.get() / 2), interval: self.onset(), bound: self.limit, ..self }
     }
 
-    /// A queue stands for the first time once nothing young has left it for this long.
+    /// How long nothing young must have left a queue until it becomes a standing queue for the
+    /// first time.
     fn onset(&self) -> Nanos {
         self.interval.max(Nanos::new(if self.interval == Nanos::ZERO { 0 } else { self.patience.get() / ONSET_PART }))
     }
 }
 
-/// The expected service time of a request, a high quantile of `times`. `None` if too few were
+/// The expected service time of a request: the 0.9 quantile of `times`. `None` if too few were
 /// measured.
 pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
@@ -190,8 +191,8 @@ pub struct HeavyQueue {
     each: Nanos,
     /// When a request from the queues last ended, or none waited.
     moved_at: Nanos,
-    /// Whether the queues stand: the predicted wait was long for an interval, and has not been
-    /// short for one since.
+    /// Whether these are standing queues: the predicted wait was long for an interval, and has not
+    /// been short for an interval since.
     pub(super) stands: bool,
     /// Since when the predicted wait contradicts `stands`, if it does.
     otherwise_since: Option<Nanos>,
@@ -217,7 +218,9 @@ impl HeavyQueue {
         self.moved_at = now;
     }
 
-    /// Whether a request that has waited for `waited` would wait for `most` or longer. At `now`,
+    /// Whether to refuse a request that has waited for `waited`: the queues are standing queues or
+    /// full, and it would wait for `most` or longer. At `now`, `waiting` others are in the queues,
+    /// served by `workers` workers; `crowded` = the queues have no room.
     /// `waiting` others are in the queues, served by `workers` workers; `crowded` = the queues have
     /// no room.
     pub fn is_full(
@@ -250,7 +253,7 @@ impl HeavyQueue {
         wait >= bounds.patience && (self.stands || bounds.interval == Nanos::ZERO)
     }
 
-    /// Notes that the worker has nothing to do, so the queues do not stand.
+    /// Notes that the worker has nothing to do, so there is no standing queue.
     pub fn on_rest(&mut self, now: Nanos) {
         (self.stands, self.otherwise_since, self.moved_at) = (false, None, now);
     }

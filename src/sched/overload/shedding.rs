@@ -129,9 +129,9 @@ impl WaitLimits {
 /// Why a request must not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It waited too long in a socket whose queue stands.
+    /// It waited too long in a socket with a standing queue.
     Waited,
-    /// It is heavy, or of a class whose queue stands, and its wait is too long or would be.
+    /// It is heavy, or of a class with a standing queue, and has waited too long or would.
     Refused,
     /// Its deadline has passed, or would pass before its end.
     Expired(Expired),
@@ -153,7 +153,7 @@ pub struct Shedding {
     /// Queues by class, if the policy knows classes: one class may wait while others from the same
     /// sockets do not.
     classes: Option<StandingQueues>,
-    /// The classes whose queues stand, one bit each.
+    /// The classes with a standing queue, one bit each.
     standing: u8,
     heavy: HeavyQueue,
     workers: usize,
@@ -232,7 +232,8 @@ impl Shedding {
         cause.or_else(|| refused().then_some(Cause::Refused))
     }
 
-    /// Whether to shed a fresh request of `class` because the queue of its class stands.
+    /// Whether to shed a fresh request of `class`: it is old, and the queue of its class is a
+    /// standing queue.
     fn class_stands(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> bool {
         let wait = self.waited(stay, now, limits.of(true));
         let Some(classes) = &mut self.classes else { return false };
@@ -319,8 +320,8 @@ impl Shedding {
         !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
     }
 
-    /// Whether the queues of continuations stand, or the queue of any class, as far as this worker
-    /// knows.
+    /// Whether the queues of continuations, or that of any class, are standing queues, as far as
+    /// this worker knows.
     pub fn continuations_stand(&self) -> bool {
         self.heavy.stands || self.standing != 0
     }
@@ -339,7 +340,7 @@ impl Shedding {
         }
     }
 
-    /// Notes that the worker has nothing to do, so none of its queues stands.
+    /// Notes that the worker has nothing to do, so it has no standing queue.
     pub fn on_rest(&mut self, now: Nanos) {
         self.absence.on_rest(now);
         self.sockets.on_rest(now);

@@ -25,7 +25,7 @@ pub struct Rules {
 /// Which queues are standing queues: more comes into them than is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// No queue stands, or nothing is shed from one.
+    /// There is no standing queue, or nothing is shed from one.
     #[default]
     None,
     /// Only queues of requests that have yielded.
@@ -46,12 +46,13 @@ pub const SHARE_MIN: f64 = 0.02;
 const KNOWN_MAX: usize = 1 << 16;
 /// Samples per period below which a source is forgotten: four seconds after a hundred samples.
 const FORGOTTEN: f64 = 0.25;
-/// Factor on the target while a queue stands. The queue is a few percent of a period long, so the
-/// next period clears it.
+/// Factor on the target while there is a standing queue. The queue is a few percent of a period
+/// long, so the next period clears it.
 const DOWN: f64 = 0.95;
-/// The least target while a queue stands, as a part of the samples that the cores served.
+/// The least target while there is a standing queue, as a part of the samples that the cores
+/// served.
 const LEAST: f64 = 0.75;
-/// The target while no queue stands is at least this part of the capacity.
+/// The target while there is no standing queue is at least this part of the capacity.
 const RETURN: f64 = 0.98;
 /// In one decision, the known capacity keeps at least this part of its value. A queue that stood
 /// only at the start of a period leaves the cores idle at its end. So fewer served samples do not
@@ -114,7 +115,7 @@ impl Default for Rules {
 }
 
 /// What the gate knows of each source prefix. Unvalidated prefixes are recorded only while the gate
-/// is active or a queue stands.
+/// is active or there is a standing queue.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -243,7 +244,7 @@ impl Sources {
     /// Ends the periods that `passed`, and returns their sums.
     fn advance(&mut self, passed: Passed, in_force: &Rules) -> Period {
         let (periods, all) = (f64::from(passed.periods), passed.asked.clamp(1.0, 1.0 / SHARE_MIN));
-        // When a queue begins to stand, all old requests in it are shed at once, also of sources
+        // When a standing queue forms, all old requests in it are shed at once, also of sources
         // that were served before. So the first decision uses what was served, and the second
         // replaces what the first knew.
         let (is_first, begins) = (self.decided == 0, self.decided <= 1);

@@ -26,11 +26,11 @@ const SINCE: usize = 0;
 const AGE: usize = 1;
 /// Index of a time: when an old job last left the queue.
 const LAST: usize = 2;
-/// Index of a time: when the queue was last known to stand.
+/// Index of a time: when it was last known that the queue is a standing queue.
 const STOOD: usize = 3;
 
 impl StandingQueues {
-    /// This number of queues, none of which stands.
+    /// This number of queues, none of them a standing queue.
     pub fn new(queues: usize) -> StandingQueues {
         let times = [Nanos::MAX, Nanos::ZERO, Nanos::ZERO, Nanos::ZERO];
         StandingQueues { queues: SharedTimes::new(queues, times), rested_at: Nanos::ZERO }
@@ -81,7 +81,7 @@ impl StandingQueues {
         wait >= bounds.limit || stands && wait >= bounds.bound
     }
 
-    /// Notes that the worker has nothing to do, so none of its queues stands.
+    /// Notes that the worker has nothing to do, so it has no standing queue.
     pub fn on_rest(&mut self, now: Nanos) {
         self.rested_at = now;
     }

@@ -1,4 +1,4 @@
-//! Is old work shed exactly while a queue stands?
+//! Is old work shed exactly while there is a standing queue?
 
 use super::*;
 

@@ -112,7 +112,7 @@ const OVERLOADED_FROM: usize = 8;
 /// one request in 850 finds a longer queue: .9 to the power of 64 (M/M/k).
 const IN_ORDER_UP_TO: usize = 64;
 
-/// Every worker but one may work uninterrupted, and at least one.
+/// The limit of uninterrupted work: all workers but one, and at least one.
 fn all_but_one(workers: usize) -> Option<usize> {
     Some(workers.saturating_sub(1).max(1))
 }

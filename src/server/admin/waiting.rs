@@ -34,7 +34,7 @@ pub(crate) fn beside(config: &Config) -> Nanos {
     if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL }
 }
 
-/// How long a request may wait before it begins while its queue stands; `None` = for ever.
+/// How long a request may wait in a standing queue before it begins; `None` = for ever.
 pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
     Some(limits.of(false).bound).filter(|bound| *bound != Nanos::MAX)
 }

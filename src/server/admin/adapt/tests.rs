@@ -178,9 +178,9 @@ impl Drop for Measuring<'_> {
     }
 }
 
-// Does first come, first served wait until no queue stands and no heavy request is unfinished?
-// Method: equal requests follow heavy ones, many of which have begun and do not end. Then some keep
-// all workers busy; then some workers are idle.
+// Does first come, first served wait until there is no standing queue and no heavy request is
+// unfinished? Method: equal requests follow heavy ones, many of which have begun and do not end.
+// Then some keep all workers busy; then some workers are idle.
 #[test]
 fn auto_keeps_levels_while_requests_are_left() {
     let metrics = WorkerMetrics::new(4);
