@@ -40,7 +40,7 @@
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |
 //! | job | what a worker runs: a fresh request, a continuation or a child |
 //! | level | a range of CPU time already used; requests of lower levels go first |
-//! | light, heavy | a request with less, or more, CPU time than the one after which the policy makes requests yield |
+//! | light, heavy | a request that uses less, or more, CPU time than the slice after which requests yield |
 //! | look | a poll of the watch set by a worker, also at a checkpoint of a running job |
 //! | notice | a bit that the kernel raises for a running job when a datagram arrives |
 //! | packet | the memory of one request and its reply |

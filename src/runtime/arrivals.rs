@@ -34,8 +34,6 @@ pub fn measured_notice() -> Nanos {
 /// `ingress` and to ask for the next. `arrive` makes an arrival, and `drain` takes it out of the
 /// ingress. Call this on a separate thread: closing a ring interrupts the thread's next waiting
 /// system call.
-/// `count` arrivals. `arrive` makes an arrival, and `drain` takes it out of the ingress. Call this
-/// on a separate thread: closing a ring interrupts the thread's next waiting system call.
 ///
 /// # Errors
 /// When the kernel has no descriptors left for readiness queues.

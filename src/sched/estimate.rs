@@ -186,8 +186,8 @@ fn bucket_start(number: usize) -> Nanos {
 
 /// How many workers to reserve softly for fresh requests. It is the number that they keep busy,
 /// plus its square root for bursts (square-root staffing: Halfin and Whitt, 1981). Heavy requests
-/// still run there, so too many cost little. `offered` is the load of all requests, as the mean
-/// number of busy workers.
+/// still run there, so a few workers too many cost little. `offered` is the load of all requests,
+/// as the mean number of busy workers.
 ///
 /// The time outside handlers is left out, because every worker receives and answers. Reserved
 /// workers are no extra capacity: their heavy requests watch closely, which costs something at each

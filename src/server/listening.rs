@@ -123,7 +123,7 @@ impl Inherited {
     /// Takes the sockets of `LISTEN_FDS`, if `LISTEN_PID` is this process. Removes these variables.
     ///
     /// # Errors
-    /// When a socket is of no use here. The error names it as its unit does.
+    /// When a socket cannot be used. The error names it as its unit does.
     #[cfg(feature = "admin")]
     pub(super) fn from_environment() -> Result<Inherited, ServeError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();

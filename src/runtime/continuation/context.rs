@@ -1,5 +1,5 @@
-//! What a worker and the futures of `crate::handler::leaf` tell each other during one poll of a
-//! handler.
+//! State by which a worker and the futures of `crate::handler::leaf` tell each other what to do
+//! during one poll of a handler.
 //!
 //! It is thread-local instead of data in a `Waker`, because that needs no `unsafe`. Outside a
 //! worker there is no poll, and these futures are ready at once. So a handler can be tested with

@@ -221,8 +221,6 @@ impl HeavyQueue {
     /// Whether to refuse a request that has waited for `waited`: the queues are standing queues or
     /// full, and it would wait for `most` or longer. At `now`, `waiting` others are in the queues,
     /// served by `workers` workers; `crowded` = the queues have no room.
-    /// `waiting` others are in the queues, served by `workers` workers; `crowded` = the queues have
-    /// no room.
     pub fn is_full(
         &mut self,
         now: Nanos,

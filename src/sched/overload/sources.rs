@@ -211,7 +211,6 @@ impl Sources {
 
     /// Sets the next target and returns rules that admit as much. `target` was the last target, and
     /// `used` is what the cores served under it.
-    /// `used` was used.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {

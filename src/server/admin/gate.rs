@@ -11,8 +11,8 @@ use crate::time::{Breaker, Nanos, Onset, QUIET, Turn, clock};
 use std::hash::{BuildHasher, RandomState};
 use std::{fs, mem};
 
-/// The period of the gate. A decision comes no sooner than a queue can stand again, so that it sees
-/// the effect of the last one.
+/// The period of the gate. A decision waits until a standing queue could form again, so that it
+/// sees the effect of the last decision.
 pub(crate) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
 /// The least time between two programs, for each instruction at each socket: 1 % of a CPU. The
 /// kernel takes 180 to 250 ns per instruction, for programs of 3,067 and of 126.
@@ -23,7 +23,8 @@ const MEMORY: f64 = 98_304.0;
 /// Bytes that a socket has for filters by default before Linux 6.8.
 const MEMORY_OF_SOCKET: f64 = 20_480.0;
 
-/// Decisions wait at most for queues that stand within this time.
+/// Decisions wait for the interval of a standing queue only if it is at most this long. Otherwise
+/// they come every period.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
 /// Workers count as busy if they are idle for less than one part in this many.
 const IDLE_SHARE: u64 = 10;

@@ -135,9 +135,9 @@ fn limit_slack() {
     }
 }
 
-/// Lets the workers finish, and ends what they leave. Returns whether the process must exit
-/// although threads do not end. Also what is left of the drain timeout, and the last resort of a
-/// server that may exit.
+/// Lets the workers finish, then ends the jobs that they left. Returns whether the process must
+/// exit although some threads have not ended, and the rest of the drain timeout. Also returns the
+/// [`LastResort`] that exits a process that does not end, if it may exit.
 fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
@@ -180,7 +180,7 @@ fn give_up() {
     std::process::exit(EXIT_STUCK);
 }
 
-/// What the engines of all workers share.
+/// The data that the engines of all workers share.
 fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     bound: &'e Bound,
     serving: &'e Serving<'s, 'e, H>,
