@@ -153,7 +153,7 @@ fates! {
     /// The request's deadline passed, or would have passed before its end; [`Expired`] has the
     /// reasons.
     ShedExpired = shed_expired => Shed(ShedExpired = 3),
-    /// The sender exceeded its rate.
+    /// The handler shed the request, because its sender exceeded the handler's rate.
     ShedRate = shed_rate => Shed(ShedRate = 4),
     /// The server was stopping and no longer served new requests.
     ShedDraining = shed_draining => Shed(ShedDraining = 5),
@@ -216,7 +216,7 @@ labels! {
     /// Why a datagram is not a request of the handler's protocol. Each reason has a counter. No
     /// such datagram is answered.
     Malformed {
-        /// The datagram has no bytes.
+        /// The datagram is empty.
         Empty = "empty",
         /// The datagram is shorter than the protocol's header.
         Truncated = "truncated",
@@ -257,7 +257,7 @@ labels! {
     }
     /// Why a request ended as [`Fate::ShedExpired`].
     Expired {
-        /// The deadline had passed.
+        /// The request's deadline had passed.
         Passed = "passed",
         /// The request had not begun, and its expected time was longer than the time left.
         TooLate = "too_late",

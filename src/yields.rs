@@ -15,7 +15,7 @@ pub(crate) fn least_time() -> Nanos {
     (0..20).map(|_| mean_time()).min().unwrap_or(Nanos::ZERO).plus(cold_start()).max(Nanos::new(1))
 }
 
-/// One cache line.
+/// The bytes of one cache line.
 type Line = [u8; 64];
 
 /// Lines of a first-level data cache on most processors: 32 KiB.

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 pub enum Origin {
     /// A flag on the command line.
     Flag,
-    /// An environment variable.
+    /// The value comes from an environment variable.
     Environment,
-    /// The configuration file.
+    /// The value comes from the configuration file.
     File {
         /// The path as the user gave it.
         path: PathBuf,
         /// The line of the key, counted from 1.
         line: usize,
     },
-    /// Code that calls [`super::Config::from_pairs`].
+    /// The value comes from code that calls [`super::Config::from_pairs`].
     Code,
     /// A default that the program passes to [`crate::main`]; no layer sets the value.
     Program,
@@ -80,7 +80,7 @@ impl fmt::Display for Problems {
 }
 
 impl Problem {
-    /// A problem with one value.
+    /// The problem that the `value` of `key` is wrong.
     pub(super) fn of(key: &str, value: impl Into<String>, origin: Origin, message: String) -> Problem {
         Problem { claims: vec![Claim::new(key, value, origin)], message }
     }

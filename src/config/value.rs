@@ -37,14 +37,14 @@ labels! {
     ShedAnswers {
         /// A short reply that says how the request ended and when to send it again.
         Short = "short",
-        /// No reply.
+        /// Shed requests get no reply.
         Silence = "silence",
     }
     /// Whether the kernel drops requests while the server is overloaded.
     Gate {
         /// Drops a share of the requests from sources that use too much CPU time.
         Auto = "auto",
-        /// Drops nothing.
+        /// Drops nothing, except what finds a full socket buffer.
         Off = "off",
     }
     /// How the bench service spends CPU time.
@@ -93,11 +93,11 @@ labels! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
-    /// Text in quotes.
+    /// Text, which the file writes in quotes.
     Text,
-    /// A whole number without quotes.
+    /// A whole number, which the file writes without quotes.
     Count,
-    /// `true` or `false`.
+    /// `true` or `false`, without quotes.
     Switch,
 }
 

@@ -144,7 +144,7 @@ pub struct Served {
     pub kernel_wait: Nanos,
     /// Time in the server but not in the handler.
     pub queue_wait: Nanos,
-    /// Time in the handler.
+    /// Time in which workers ran the handler.
     pub service: Nanos,
 }
 
@@ -152,7 +152,7 @@ pub struct Served {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
-    /// How it ended; never [`Status::Ok`].
+    /// How the request ended; never [`Status::Ok`].
     pub status: Status,
     /// How long the client should wait before it sends the request again: the time in which all
     /// requests that wait now will have left. Zero if unknown, or if sending it again would not

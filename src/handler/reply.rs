@@ -61,7 +61,7 @@ impl<'a> Reply<'a> {
         self.extents.bytes()
     }
 
-    /// Whether nothing has been written.
+    /// Whether no byte has been written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -207,7 +207,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// The largest number of bytes.
+    /// The most bytes of one reply, all datagrams together.
     const BYTES_MAX: usize = u16::MAX as usize;
 
     /// Bytes of all datagrams together.

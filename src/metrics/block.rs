@@ -14,7 +14,7 @@ use std::str::FromStr;
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Block {
-    /// Number of finite values.
+    /// Number of finite values in the sample.
     pub count: u64,
     /// The median.
     pub p50: Option<f64>,

@@ -16,7 +16,7 @@ labels! {
     Steal {
         /// The thief took jobs from a deque.
         Found = "found",
-        /// The victim's deque was empty.
+        /// The steal failed: the victim's deque was empty.
         Empty = "empty",
         /// Another thief was taking from the deque.
         Contended = "contended",
@@ -34,7 +34,7 @@ labels! {
         /// The work failed: nothing could wake it any more, one of its children failed, or a queue
         /// was full.
         Aborted = "aborted",
-        /// The server ended first.
+        /// The server ended before the work did.
         Stopped = "stopped",
         /// The work was not accepted: too much was in progress, or the server was stopping.
         Refused = "refused",
@@ -219,7 +219,7 @@ pub struct Counts {
     pub ended: [u64; Fate::ALL.len()],
     /// The part of `ended` that the handler rejected for its own reasons, by fate and reason.
     pub rejected: [[u64; REASONS]; Fate::ALL.len()],
-    /// All other counters.
+    /// All other counters, summed over the workers.
     pub counted: Counted,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,

@@ -14,7 +14,7 @@ const KEPT: usize = 60;
 /// The last finished intervals, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Each interval as JSON.
+    /// The recorded intervals as JSON, oldest first.
     intervals: VecDeque<String>,
     /// Number of the interval that was current at the last [`History::keep`].
     under_way: u64,

@@ -276,9 +276,9 @@ impl Default for ClassNames {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnKind {
-    /// A count that only grows.
+    /// The metric is a count that only grows.
     Counter,
-    /// A value that may fall.
+    /// The metric is a value that may fall.
     Gauge,
 }
 

@@ -35,7 +35,7 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Own,
-    /// Another process.
+    /// The sockets are left to another process.
     Left,
     /// No process: the gate is shut, and no datagram enters any more.
     Shut,

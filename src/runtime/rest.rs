@@ -93,7 +93,7 @@ impl<J: Send> Loop<'_, J> {
     }
 }
 
-/// Groups that help each other: sleep/README.md, section 7.
+/// How workers help other groups: sleep/README.md, section 7.
 impl<J: Send> Loop<'_, J> {
     /// After a search that found nothing: takes something that waits in a full group. False if
     /// there is nothing.

@@ -63,7 +63,7 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// A worker on its thread.
+/// The main loop of one worker on its thread.
 pub(super) struct Loop<'s, J> {
     pub(super) turn: Turn<J>,
     pub(super) world: ThreadWorld<'s, J>,
@@ -103,7 +103,7 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    /// Works until [`Shared::stop`].
+    /// Runs turns of the worker until [`Shared::stop`].
     fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
         let _notices = self.world.shared.notice(self.turn.worker());
         if let Some((groups, own)) = self.neighbours {

@@ -75,15 +75,15 @@ pub struct Running {
     pub flagged: bool,
 }
 
-/// How a paused job wants to go on.
+/// How a paused job wants to continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// At any time, wherever the policy puts it.
+    /// At any time, wherever the policy puts the job.
     #[default]
     Here,
-    /// In this pool.
+    /// In this pool, after a hop.
     In(PoolId),
-    /// With a long piece of work that has no checkpoint.
+    /// With a long piece of work that passes no checkpoint, so it needs a permit.
     Uninterrupted,
 }
 
@@ -104,7 +104,7 @@ pub enum Watch {
 /// What happens to a job at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The job runs on.
+    /// The worker keeps running the job.
     Keep,
     /// The job yields, and waits where the policy places [`Event::Yielded`].
     Yield,

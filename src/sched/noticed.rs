@@ -11,7 +11,7 @@ const NAMED_MAX: usize = 8;
 pub struct Noticed {
     /// Number of socket descriptors that hold something.
     pub waiting: usize,
-    /// The owners of the first sockets to try; the first one is last.
+    /// The workers whose sockets to try first, in reverse order.
     named: ArrayVec<WorkerId, NAMED_MAX>,
     /// Whether a notice of the kernel found them, rather than a look.
     pub by_kernel: bool,

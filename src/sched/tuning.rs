@@ -91,9 +91,9 @@ labels! {
 pub enum MaxWait {
     /// A measured limit, which applies only while there is a standing queue.
     Auto,
-    /// No limit.
+    /// Requests may wait without limit.
     Off,
-    /// This limit, always. Above zero.
+    /// This limit, always in force. Above zero.
     For(Nanos),
 }
 

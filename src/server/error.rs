@@ -26,9 +26,9 @@ pub enum ServeError {
     /// The sockets of the running server could not be taken over.
     #[error("--handover {}: {source}", .path.display())]
     HandOver {
-        /// The configured path.
+        /// The path of `--handover`.
         path: PathBuf,
-        /// The reason.
+        /// Why the takeover failed.
         source: HandOverError,
     },
     /// A name of the handler cannot be used in metrics: of its own metric, or in
@@ -38,7 +38,7 @@ pub enum ServeError {
     Name {
         /// What the name was for.
         of: &'static str,
-        /// The name as given.
+        /// The name that the handler gave.
         name: String,
         /// The rule that the name breaks.
         allowed: &'static str,

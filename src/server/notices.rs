@@ -4,7 +4,7 @@ use super::error::ServeError;
 use crate::config::Notices;
 use crate::runtime::notice;
 
-/// The way in use.
+/// The way by which running jobs learn of arrivals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Whether the kernel gives notices.

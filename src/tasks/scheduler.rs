@@ -34,12 +34,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {
-    /// Begins before all others.
+    /// The task begins before those of all other priorities.
     High,
-    /// The default.
+    /// The default priority.
     #[default]
     Normal,
-    /// Begins when nothing else waits.
+    /// The task begins when no task of another priority waits.
     Background,
 }
 

@@ -6,7 +6,7 @@ use super::Nanos;
 /// flickers gives at most two lines in ten seconds.
 pub(crate) const QUIET: Nanos = Nanos::from_secs(10);
 
-/// A condition that begins, lasts and ends.
+/// Follows one condition and reports its beginning and its end, once each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Onset {
     /// When the condition held last; `None` once it is over.

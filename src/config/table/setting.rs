@@ -37,7 +37,7 @@ pub struct Setting {
     pub allowed: fn() -> String,
     /// One line that says what the setting means.
     pub help: &'static str,
-    /// Further sentences for `--help`.
+    /// Further sentences for the setting's `--help`, some of which are computed.
     pub details: fn() -> Vec<String>,
     /// The setting's value in a configuration, written as on the command line.
     pub show: fn(&Config) -> String,
@@ -46,9 +46,9 @@ pub struct Setting {
 labels! {
     /// A part of the help. The name is the part's heading.
     Group {
-        /// Addresses, receiving and sending.
+        /// Settings of addresses, receiving and sending.
         Network = "Network",
-        /// Which worker serves which request.
+        /// Settings that decide which worker serves which request.
         Policy = "Policy",
         /// What the server refuses and sheds.
         Overload = "Overload",

@@ -155,7 +155,7 @@ pub(crate) struct Ended {
     pub served: bool,
 }
 
-/// What one worker has recorded.
+/// The slices and requests that one worker has recorded.
 #[derive(Debug)]
 pub(crate) struct Track {
     slices: Ring,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// One record.
+/// One record of the ring.
 pub(super) type Words = [u64; 4];
 
 /// The latest records of one writer.

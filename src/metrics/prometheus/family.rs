@@ -17,7 +17,7 @@ pub(super) struct Family {
     pub(super) metrics: Vec<Metric>,
 }
 
-/// One sample: labels and value.
+/// One sample of a family: its labels and value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Metric(
     #[prost(message, repeated, tag = "1")] pub(super) Vec<Label>,

@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use serde_json::{Value, json};
 
 labels! {
-    /// Why a request waited.
+    /// The cause of a request's delay.
     #[derive(PartialOrd, Ord)]
     Cause {
         /// The worker ran many other requests, none of them for long.
@@ -27,7 +27,7 @@ labels! {
         Asleep = "asleep",
         /// The whole process or its host stood still.
         HostPause = "host_pause",
-        /// An earlier request of the same flow was unfinished.
+        /// An earlier request of the same flow, or of a flow in the same shard, was unfinished.
         Flow = "flow",
         /// All permits to work uninterrupted were taken.
         Permit = "permit",
@@ -49,7 +49,7 @@ pub(super) struct Culprit {
     pub held: Nanos,
     /// The part of the delay that the cause explains, from 0 to 1.
     pub share: f64,
-    /// How many short requests held it up; 0 if others did.
+    /// Number of short requests that together caused the delay; 0 if the cause is another.
     pub short: u64,
 }
 

@@ -12,13 +12,13 @@ labels! {
     /// A part of the time from the kernel's receive stamp until the kernel has the reply, or all of
     /// it.
     Stage {
-        /// All of that time.
+        /// Latency: all the time from arrival to reply.
         Total = "total",
-        /// Waiting in the socket.
+        /// Time that the request waited in the socket.
         Kernel = "kernel",
-        /// Waiting in the server's queues.
+        /// Time that the request waited in the server's queues.
         Queue = "queue",
-        /// Running in the handler.
+        /// Time in which workers ran the handler.
         Service = "service",
         /// From the end of the handler until the kernel has the reply: batching and the system
         /// call.
@@ -36,7 +36,7 @@ pub struct Sample {
     pub kernel: Nanos,
     /// Time from then until the end of the handler, without the service time.
     pub queue: Nanos,
-    /// Time in the handler.
+    /// Time in which workers ran the handler.
     pub service: Nanos,
     /// Time from the end of the handler until the kernel has the reply.
     pub send: Nanos,

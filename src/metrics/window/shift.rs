@@ -34,7 +34,7 @@ struct Profile {
 /// as much from noise.
 const ALIKE_BUCKETS: usize = 2;
 
-/// Smaller distances change no decision.
+/// Distances of two distributions below this change no decision.
 const DISTANCE_MIN: f64 = 0.1;
 
 /// Least squared distance times sample size that counts as a difference. Equal mixes exceed it once

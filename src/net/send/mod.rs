@@ -31,7 +31,7 @@ const PATIENCE: Nanos = Nanos::from_millis(1);
 pub struct Message<'a> {
     /// The bytes to send.
     pub bytes: &'a [u8],
-    /// The destination.
+    /// The destination address.
     pub peer: SocketAddr,
     /// The source address; `None` if the socket has only one.
     pub local: Option<IpAddr>,

@@ -10,11 +10,11 @@ use super::atomics::{AtomicU8, Ordering};
 
 /// In a queue, or about to be put there by the thread that set this state.
 const QUEUED: u8 = 0;
-/// Being polled by a worker.
+/// State: a worker polls the task.
 const RUNNING: u8 = 1;
 /// Being polled by a worker, and woken meanwhile.
 const NOTIFIED: u8 = 2;
-/// Waiting for a wake.
+/// State: the task waits for a wake.
 const PARKED: u8 = 3;
 
 /// The state of a task that waits, or is about to.
@@ -22,7 +22,7 @@ const PARKED: u8 = 3;
 pub(crate) enum Rest {
     /// It runs and has not been woken.
     None,
-    /// It has been woken.
+    /// The task has been woken.
     Woken,
     /// It is parked, and has not been woken.
     Parked,

@@ -129,8 +129,8 @@ type WakeWorker = Box<dyn Fn() + Send + Sync>;
 /// The queue by which outside threads reach the workers of one server. A waker may keep it alive
 /// after the server has ended.
 pub(crate) struct Outside {
-    /// Has a place for each wait slot, because a request is not woken twice before it runs, and for
-    /// each piece of spawned work.
+    /// Woken wait slots and spawned work. The queue has a place for each wait slot and each piece
+    /// of spawned work. One is enough: a request is not woken twice before it runs.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
 }

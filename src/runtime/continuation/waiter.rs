@@ -14,9 +14,9 @@ pub(crate) enum AbortCause {
     Failed = 1,
     /// It waits for something that nothing can wake.
     Stalled = 2,
-    /// The deadline passed.
+    /// The request's deadline passed.
     Expired = 3,
-    /// A queue was full.
+    /// A queue that the request had to enter was full.
     Full = 4,
     /// The server was stopping.
     Draining = 5,

@@ -39,7 +39,7 @@ pub(crate) struct Sleeper {
 
 /// A worker that found nothing, as [`sleep`] drives it.
 pub(crate) trait Rests {
-    /// What the last look found.
+    /// The work that the last look found.
     type Found;
 
     /// The worker's part of the sleep protocol.

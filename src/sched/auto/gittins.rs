@@ -44,7 +44,7 @@ struct Bucket {
     /// All service times in the bucket are below this.
     end: f64,
     count: f64,
-    /// Sum of the service times.
+    /// Sum of the service times in the bucket, in nanoseconds.
     time: f64,
 }
 

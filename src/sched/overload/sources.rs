@@ -28,9 +28,9 @@ pub enum Standing {
     /// There is no standing queue, or nothing is shed from one.
     #[default]
     None,
-    /// Only queues of requests that have yielded.
+    /// Only queues of continuations are standing queues.
     Continuations,
-    /// At least one socket.
+    /// At least one socket holds a standing queue.
     Fresh,
 }
 
@@ -179,8 +179,9 @@ impl Sources {
         if all > 0.0 { sum(&|prefix| rules.share(prefix)) / all } else { 1.0 }
     }
 
-    /// Decides the next rules. `in_force` are the rules since the last decision, `standing` and
-    /// `passed` what was measured under them. `scale` limits the number of rules: 1 = the maximum.
+    /// Decides the next rules. `in_force` are the rules since the last decision; `standing` and
+    /// `passed` were measured under them. `scale` is the part of the maximal number of rules that
+    /// the kernel has memory for.
     pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();

@@ -49,7 +49,7 @@ pub fn look_interval(look: Nanos) -> Nanos {
 /// When to leave a fresh request to workers that run light ones, rather than preempt a heavy one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// What a preemption costs.
+    /// CPU time that a preemption costs.
     pub price: Nanos,
     /// Mean time until a worker in a light request is free.
     pub rest: Nanos,

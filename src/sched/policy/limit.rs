@@ -13,14 +13,14 @@ pub enum Limit {
     /// continues behind earlier requests of its new level. Above level 0 it also yields to requests
     /// of lower levels.
     Attained {
-        /// Where the levels begin.
+        /// The CPU times at which the levels begin.
         ladders: Ladders,
         /// How workers learn of fresh requests.
         gives_way: GiveWay,
     },
     /// By CPU time since the request was last taken from a queue.
     Stay {
-        /// Length of the slice.
+        /// CPU time of a slice.
         slice: Nanos,
         /// What happens after the slice.
         then: Then,

@@ -43,7 +43,7 @@ pub struct Policy {
     pub first: Order,
     /// Where a free worker of another pool looks.
     pub rest: Order,
-    /// Where a received request waits.
+    /// Where a received request waits until it begins.
     pub fresh: Fresh,
     /// Where a begun request waits after it yielded, moved to another pool, or was woken.
     pub back: Back,
@@ -83,7 +83,7 @@ impl Order {
     }
 }
 
-/// Where a received request waits.
+/// Where a received request waits until it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fresh {
     /// In the deque of the receiving worker.
@@ -91,21 +91,21 @@ pub enum Fresh {
     /// In the deque of the receiving worker while it holds fewer jobs than this; otherwise in the
     /// queue.
     OwnUpTo(usize),
-    /// In the queue while it holds fewer jobs than this and the receiving worker's deque is empty;
-    /// otherwise in that deque.
+    /// In its pool's queue while that holds fewer jobs than this and the receiving worker's deque
+    /// is empty; otherwise in that deque.
     QueueUpTo(usize),
     /// Class 0 in the deque of the receiving worker. Each heavier class goes one pool further, up
     /// to the last pool.
     ByPool,
-    /// By the level at which its class begins. Above level 0, in the queue of that level. In level
-    /// 0, in the deque of the receiving worker, or in queue 0 with `in_order`.
+    /// By the level at which its class begins. Above level 0: in the queue of that level. In level
+    /// 0: in the deque of the receiving worker, or in queue 0 with `in_order`.
     ByLevel {
         /// Whether requests of level 0 are served in order of arrival.
         in_order: bool,
     },
 }
 
-/// Where a begun request waits.
+/// Where a request waits to continue, after it has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     /// In the deque of the worker that ran it.

@@ -205,7 +205,7 @@ impl Decision {
         Made { name, budget, reserved, chosen, reason, ..Made::plain(policy) }
     }
 
-    /// As [`Decision::make`], with the reason.
+    /// Makes the policy as [`Decision::make`] does, and adds the reason to its text.
     pub(crate) fn explained(&self, tuning: &Tuning) -> Made {
         let made = self.make(tuning);
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };

@@ -51,7 +51,7 @@ pub trait Engine {
 /// A received job.
 #[derive(Debug)]
 pub struct Arrived<J> {
-    /// The job.
+    /// The received job.
     pub job: J,
     /// The class of the job; `None` if policies may not know it.
     pub class: Option<u8>,
@@ -86,7 +86,7 @@ pub enum Ran<J> {
     },
     /// The job paused and can resume.
     Paused {
-        /// The continuation.
+        /// The job that continues.
         job: J,
         /// How the job wants to resume.
         resume: Resume,
@@ -112,7 +112,7 @@ pub enum Discarded {
     Draining,
 }
 
-/// Why a job enters a queue, or would.
+/// Why a job enters a queue, or would enter one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeued {
     /// The job yielded.
@@ -155,9 +155,9 @@ pub enum Boundary {
     Turn,
     /// A step of a search had this outcome.
     Tried {
-        /// The step.
+        /// The step of the search.
         step: Step,
-        /// Its outcome.
+        /// What the step found.
         outcome: Outcome,
         /// Number of jobs taken, datagrams received, or sockets that a look named.
         jobs: usize,
@@ -203,7 +203,7 @@ pub trait World: View {
 /// What a worker does besides running jobs. Methods are inlined: about ten calls per request would
 /// cost more than a search.
 pub trait Acts: World {
-    /// What waits in queues.
+    /// The type of the jobs in queues.
     type Job;
 
     /// Whether time passes by itself. Then the step that runs a job also decides what happens to
@@ -257,7 +257,7 @@ pub trait Acts: World {
 pub enum Taken<J> {
     /// A job, and how many more were moved into the own deque.
     Job(J, usize),
-    /// There was no job.
+    /// There was no job to take.
     Nothing,
     /// Another thief was taking from the victim's deque.
     Contended,

@@ -19,7 +19,7 @@ use super::noticed::Noticed;
 use super::policy::{Local, Policy};
 use crate::time::Nanos;
 
-/// What a worker does next.
+/// The next action of a worker.
 #[derive(Debug, Default)]
 pub enum Action<J> {
     /// Search for a job, in the policy's order.
@@ -86,7 +86,7 @@ impl<J> Turn<J> {
         self.search.pool
     }
 
-    /// What the worker does next.
+    /// The worker's next action.
     pub fn next(&self) -> &Action<J> {
         &self.next
     }

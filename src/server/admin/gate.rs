@@ -47,7 +47,7 @@ pub(crate) struct Gate {
     /// Seed of the programs' hashes.
     seed: u64,
     in_force: Rules,
-    /// The part of the most rules that the kernel has memory for.
+    /// The part of the maximal number of rules that the kernel has memory for, up to 1.
     scale: f64,
     /// Whether full socket buffers alone activated the gate. If not, drops say nothing while it is
     /// active: at our sockets the gate itself drops. At others, another program's filter may.
@@ -244,7 +244,8 @@ impl Gate {
     }
 }
 
-/// The part of the most rules that fits into the memory of `net.core.optmem_max`.
+/// The part of the maximal number of rules that fits into the memory of `net.core.optmem_max`, up
+/// to 1.
 fn scale(optmem_max: &str) -> f64 {
     (optmem_max.trim().parse().unwrap_or(MEMORY_OF_SOCKET) / MEMORY).min(1.0)
 }

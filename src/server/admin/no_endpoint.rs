@@ -38,7 +38,7 @@ impl Desk<'_, '_> {
 pub(super) mod http {
     use super::{Limits, Question, TcpListener, io, mpsc, watch};
 
-    /// Accepts nothing.
+    /// Never accepts a connection, because there is no endpoint.
     pub(crate) async fn accept(
         _: Option<TcpListener>,
         _: mpsc::Sender<Question>,

@@ -40,14 +40,14 @@ pub(super) enum Message {
     /// received from in GRO batches. `watchdog_us`: how often the predecessor's supervisor expects
     /// a sign of life.
     Offer { sockets: usize, kept: bool, gro: bool, watchdog_us: Option<u64> },
-    /// Some of the descriptors, attached.
+    /// The message carries some of the descriptors.
     Descriptors,
     /// The successor has prepared everything and only has to begin.
     Ready,
     /// The predecessor has stopped receiving. `dropped` has its last readings of the kernel's drop
     /// counters, by socket.
     Begin { dropped: Vec<Option<u32>> },
-    /// The successor serves.
+    /// The successor has begun to serve.
     Serving,
     /// The predecessor finishes what it has received, and ends.
     Leaving,

@@ -32,7 +32,7 @@ pub(crate) enum Demand {
     Stop,
     /// Reload the configuration, and apply what may change.
     Reload,
-    /// Hand over to this successor.
+    /// A demand to hand over to this successor.
     HandOver(Asked),
     /// Stop because of a failure, for this reason.
     Fail(String),

@@ -133,7 +133,7 @@ pub(super) struct Threads<'scope, 'm> {
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads.
+    /// Starts the threads of the workers.
     pub(super) fn start<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,

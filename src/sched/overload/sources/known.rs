@@ -22,14 +22,14 @@ const LIGHT_MIN: f64 = 0.05;
 /// The part of a request that a sample is taken from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
-    /// Before the request first yields.
+    /// The sample is from before the request first yields.
     First {
         /// Number of requests that began in the sampled time.
         begun: f32,
         /// Number of requests that ended in it.
         ended: f32,
     },
-    /// After the request first yielded.
+    /// The sample is from after the request first yielded.
     Later,
     /// The estimated time of a request that was refused as heavy.
     Refused,
@@ -65,7 +65,7 @@ pub(super) struct Known {
     /// next three, means over [`MEAN_OF`] decisions.
     used: f64,
     share: f64,
-    /// As in [`Counts`].
+    /// Means of the fields with these names in [`Counts`].
     first: f64,
     begun: f64,
     ended: f64,
