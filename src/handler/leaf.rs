@@ -51,7 +51,8 @@ pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
     tokio::time::timeout(duration.into(), work).await.ok()
 }
 
-/// Returns to the worker once if the function says so, and is ready when polled again.
+/// A future that returns to the worker once, if the function says so. It is ready when polled
+/// again.
 struct Once<F>(Option<F>);
 
 impl<F: Fn() -> bool + Unpin> Future for Once<F> {

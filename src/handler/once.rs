@@ -1,4 +1,4 @@
-//! A wrapper that serves repeated datagrams once.
+//! [`Once`], a handler wrapper that serves a datagram and its repeats only once.
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::CLASSES;

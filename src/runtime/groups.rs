@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 /// All groups of one server.
 pub struct Groups<J> {
     groups: Box<[Group<J>]>,
-    /// Whether a sleeper naps, so that no full group goes unnoticed.
+    /// Whether a sleeping worker *naps*: sleeps for a bounded time, then looks for full groups. So
+    /// no full group goes unnoticed.
     napping: CachePadded<AtomicBool>,
 }
 

@@ -55,9 +55,9 @@ pub struct Shared<J> {
     flags: Box<[Flag]>,
     /// Whether jobs also use the kernel's notices of arrivals.
     kernel_notices: bool,
-    /// How jobs look for arrivals.
+    /// How running jobs look for arrivals at checkpoints.
     looks: Looks,
-    /// Shared with outside threads that wake requests.
+    /// Which workers sleep. Shared with outside threads that wake requests.
     idle: Arc<Idle<Descriptors>>,
     /// Number of workers that work uninterrupted.
     uninterrupted: CachePadded<AtomicUsize>,

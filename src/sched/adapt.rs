@@ -17,8 +17,8 @@ pub struct Adaptation {
     tuning: Tuning,
     /// Whether cores are emulated. Then the time outside handlers is what they are charged.
     emulated: bool,
-    /// The share of the measured work that the largest group of workers does. The policy is made
-    /// for that group.
+    /// The largest group's share of the measured work, from 0 to 1. The policy is made for that
+    /// group.
     pub share: f64,
     /// The current policy, with its parameters and reason.
     pub made: Made,

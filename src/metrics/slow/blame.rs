@@ -173,9 +173,11 @@ struct Held {
     from: Nanos,
     /// The time in which the worker ran other requests.
     busy: Nanos,
-    /// The time, kind and identity of the request that ran longest.
+    /// The longest time that the worker spent on one request.
     most: Nanos,
+    /// The kind of that request's slices.
     kind: Kind,
+    /// That request; `None` for short requests and children, which are summed.
     by: Option<About>,
     short: u64,
     without_packets: Nanos,

@@ -9,7 +9,7 @@ const TICKS: usize = 8;
 /// One reading of what the host has done to the workers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tick {
-    /// When the reading was taken.
+    /// When the readings were taken.
     pub at: Nanos,
     /// The longest time between two readings while the control thread is not delayed.
     pub every: Nanos,

@@ -357,8 +357,9 @@ impl GsoPlan {
 /// What the batches of one call have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    /// Number of the first batch, and how many there are.
+    /// Index of the call's first batch.
     first: usize,
+    /// Number of batches in the call.
     count: usize,
     /// The source address; `None` if the socket has only one.
     local: Option<IpAddr>,

@@ -69,7 +69,7 @@ pub(crate) trait AnyChild: Send + Sync {
     /// Ends the child without running it further, unless it has ended.
     fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether there is work to run. The handle may have run or cancelled the child.
+    /// Whether the child has work that a worker can run. Its handle may have run or cancelled it.
     fn has_work(&self) -> bool;
 
     /// Since when the child has been ready to run.

@@ -25,8 +25,8 @@ use crate::time::Nanos;
 /// Looks take one part in this many of the CPU time: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
 
-/// Capacity is scarce once heavy requests wait this part of the service times that light ones
-/// would. Below 1, because some wait longer than the mean.
+/// The part of the wait of light requests, in service times, at which heavy requests make capacity
+/// scarce. Below 1, because some heavy requests wait longer than the mean.
 const SCARCE: f64 = 0.75;
 
 /// Fewer waiting heavy requests per worker than this occur by chance.

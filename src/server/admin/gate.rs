@@ -52,21 +52,22 @@ pub(crate) struct Gate {
     /// Whether full socket buffers alone activated the gate. If not, drops say nothing while it is
     /// active: at our sockets the gate itself drops. At others, another program's filter may.
     by_full: bool,
-    /// Whether a queue stood in the last period.
+    /// Whether there was a standing queue in the last period.
     stood: bool,
-    /// Number of periods since the last decision, and the queues that stood in them.
+    /// Number of periods since the last decision.
     periods: u32,
+    /// The standing queues in these periods.
     standing: Standing,
-    /// Requests since the last decision: those that began, and those that would have, had there
-    /// been time. Of the shed ones, only those that the current rules have admitted: older ones say
-    /// nothing about these rules.
+    /// Number of requests that were received and not shed since the last decision.
     served: u64,
+    /// Number of requests that were shed or dropped for lack of room since then. Only those that
+    /// the current rules have admitted: older ones say nothing about these rules.
     not_served: u64,
     /// All requests shed since the last decision.
     shed: u64,
     /// The counters at the last decision, and the drops if they were read.
     last: (Counts, Option<Drops>),
-    /// The readings when the gate became active, and what it had dropped before.
+    /// The drops when the gate became active, and how many datagrams it had dropped before.
     began: Option<(Drops, u64)>,
     /// Datagrams that the gate dropped, at least.
     turned_away: u64,

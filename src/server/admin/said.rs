@@ -24,7 +24,7 @@ const GIVEN_UP: [[&str; 2]; 2] = [
     ],
 ];
 
-/// The control thread runs once a second, and is itself late on a busy host.
+/// Interval of the calls of [`Said::say`]. On a busy host they come late.
 const SECOND: Nanos = Nanos::from_secs(1);
 const LATE: Nanos = Nanos::from_millis(500);
 

@@ -58,7 +58,7 @@ impl Supervisor {
         self.tell(&[NotifyState::MainPid(std::process::id())]);
     }
 
-    /// Reports that the workers make progress.
+    /// Feeds the supervisor's watchdog: reports that the workers make progress.
     pub(crate) fn feed_watchdog(&self) {
         self.tell(&[NotifyState::Watchdog]);
     }

@@ -43,14 +43,15 @@ pub enum Part {
 /// Samples (100 us of CPU time each) of one prefix, and the requests that they belong to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Samples that were served. The next field: samples of requests that were refused, had they
-    /// been served.
+    /// Samples of served requests.
     pub used: f64,
+    /// Samples that refused requests would have taken.
     pub refused: f64,
-    /// The part of `used` from before requests first yielded, and the requests that began and ended
-    /// in it.
+    /// The samples in `used` from before their requests first yielded.
     pub first: f64,
+    /// Number of requests that began in `first`.
     begun: f64,
+    /// Number of requests that ended in `first`.
     ended: f64,
     /// Number of requests that were shed before they began.
     unbegun: f64,
@@ -61,13 +62,16 @@ pub(super) struct Counts {
 pub(super) struct Known {
     /// Counts since the last decision.
     now: Counts,
-    /// Samples per period, refused ones included, and the share of them that was admitted. Like the
-    /// next three, means over [`MEAN_OF`] decisions.
+    /// Samples per period, refused ones included. This and the next four are means (EWMA) over
+    /// [`MEAN_OF`] decisions.
     used: f64,
+    /// The share of the prefix's datagrams that the gate admitted.
     share: f64,
-    /// Means of the fields with these names in [`Counts`].
+    /// See [`Counts::first`]; per period.
     first: f64,
+    /// See `Counts`.
     begun: f64,
+    /// See `Counts`.
     ended: f64,
     /// The variance of the samples per period.
     variance: f64,
