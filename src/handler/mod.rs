@@ -113,7 +113,7 @@ pub trait Handler: Sync {
     /// passes, the server stops, or a child fails.
     ///
     /// # Panics
-    /// A panic is caught; the request ends as `failed` and the worker goes on.
+    /// A panic is caught; the request ends as `failed` and the worker continues.
     fn handle(&self, request: Request<'_, Self::Ticket>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served. An empty answer is not sent. There is

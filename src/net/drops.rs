@@ -85,7 +85,7 @@ impl Drops {
         self.counts.iter().map(|count| count.waiting)
     }
 
-    /// Adds the increase since the last reading.
+    /// Adds to the sums by how much the kernel's counters have grown since the last reading.
     fn add(&mut self, readings: impl Iterator<Item = nix::Result<Memory>>) -> io::Result<()> {
         let mut result = Ok(());
         for (count, reading) in self.counts.iter_mut().zip(readings) {

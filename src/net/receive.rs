@@ -137,8 +137,8 @@ fn receive_batch<'b>(
 /// datagrams of one sender joined into one.
 ///
 /// Each call receives one GRO batch into a buffer for the longest one. `recvmmsg` is unsuitable:
-/// its wrapper keeps of each header only the control space that the last message needed. A GRO
-/// batch needs more than a single datagram.
+/// its wrapper shrinks the control space of each header to what the last message used. A GRO batch
+/// needs more control data than a single datagram.
 struct GroBatch {
     buffer: Box<[u8]>,
     /// Buffer for control data.
@@ -147,7 +147,7 @@ struct GroBatch {
     rest: Range<usize>,
     /// Length of each datagram of the batch; only the last may be shorter.
     segment: usize,
-    /// What all datagrams of the batch have in common.
+    /// The fields that all datagrams of the batch share.
     datagram: Datagram,
 }
 

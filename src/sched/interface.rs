@@ -61,7 +61,7 @@ pub enum Place {
 /// A job at a checkpoint, with what its worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// The worker that runs it.
+    /// The worker that runs the job.
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,

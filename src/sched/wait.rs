@@ -18,17 +18,17 @@ labels! {
 /// CPU time of a sleep: two system calls, two context switches, and cold caches.
 const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
-/// How late a sleeper wakes; its CPU serves other threads meanwhile.
+/// Time from waking a sleeping worker until it runs. Its CPU may serve other threads meanwhile.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
 /// How long a worker spins before it sleeps: four times the saving. Idle times vary, and a shorter
 /// limit cuts useful spins short.
 const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
-/// Spinning without use may take one part in this many of the time that the worker works.
+/// Useless spinning may take one part in this many of the time that the worker works: a quarter.
 const OF_WORK: i64 = 4;
 
-/// Longer times count as this long.
+/// Idle and working times longer than this count as this long.
 const TIME_MAX: Nanos = Nanos::from_millis(1);
 
 /// About how many past idle times count: an EWMA with weight 1/8.

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The handle of a spawned task or of a [group](super::Group), which gives the result. If it is
-/// dropped, the task goes on, and only the counters show how it ends.
+/// dropped, the task continues, and only the counters show how it ends.
 ///
 /// As a future, it parks the awaiting task and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
 pub struct JoinHandle<T> {
     task: Arc<dyn Joinable<T>>,
-    /// The runtime that runs the task.
+    /// Id of the runtime that runs the task.
     runtime: u64,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Slow {
     named: Vec<Named>,
     /// Sum of explained delays since the start, by [`Pair`].
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
-    /// Whether requests are delayed for as long as the limit of `--log-delays`.
+    /// Whether any request is delayed by at least the limit of `--log-delays`.
     broken: Onset,
 }
 

@@ -8,11 +8,11 @@
 
 use super::atomics::{AtomicU8, Ordering};
 
-/// In a queue, or about to be put there by the thread that set this state.
+/// State: the task is in a queue, or about to be put there by the thread that set this state.
 const QUEUED: u8 = 0;
 /// State: a worker polls the task.
 const RUNNING: u8 = 1;
-/// Being polled by a worker, and woken meanwhile.
+/// State: a worker polls the task, and it was woken meanwhile.
 const NOTIFIED: u8 = 2;
 /// State: the task waits for a wake.
 const PARKED: u8 = 3;
@@ -20,11 +20,11 @@ const PARKED: u8 = 3;
 /// The state of a task that waits, or is about to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It runs and has not been woken.
+    /// The task runs and has not been woken.
     None,
     /// The task has been woken.
     Woken,
-    /// It is parked, and has not been woken.
+    /// The task is parked, and has not been woken.
     Parked,
 }
 

@@ -145,7 +145,7 @@ where
         waiting + queued > 0
     }
 
-    /// Whether jobs wait in the queue of this pool, and there is room for the current one too.
+    /// Whether the queue of the worker's pool holds jobs, and has room for the current job too.
     fn has_others(&self) -> bool {
         self.world.queue_len(self.turn.pool()) > 0 && !self.world.queues_are_half_full()
     }
