@@ -172,7 +172,7 @@ fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
     }
 }
 
-/// The exit code for the way the server ended. Prints the reason of a failure.
+/// The exit code for how the server ended. Prints the reason of a failure.
 fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
     let error = match ended {
         Ok(Ended::Drained) => return 0,

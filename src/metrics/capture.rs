@@ -100,7 +100,7 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Takes what a worker has recorded. Bounded, because the worker may go on writing.
+/// Takes what a worker has recorded. Bounded, because the worker may continue to write.
 fn read(track: &Track) -> impl Iterator<Item = Ended> {
     track.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
 }

@@ -145,8 +145,9 @@ impl<J: Send> Shared<J> {
         });
     }
 
-    /// Lets the first `workers` work from now on, and the first of each pool. The others park
-    /// between two jobs, if workers serve one another's sockets (`sleep/README.md`, section 8).
+    /// Lets the first `workers` workers work from now on, and the first of each pool. The others
+    /// park between two jobs, if workers serve one another's sockets (`sleep/README.md`, section
+    /// 8).
     fn employ(&self, workers: usize) {
         // Ordering: relaxed, the policy's number publishes it.
         if self.employed.swap(workers, Ordering::Relaxed) != workers {

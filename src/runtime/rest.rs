@@ -136,7 +136,8 @@ struct Resting<'a, 's, J, E> {
 }
 
 impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
-    /// A job in hand, received datagrams, or a sign that there may be more.
+    /// Nothing to pass on: the worker already holds a found job or datagrams, or knows that there
+    /// may be more.
     type Found = ();
 
     fn sleeper(&mut self) -> &mut Sleeper {

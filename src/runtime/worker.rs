@@ -36,7 +36,8 @@ impl<J: Send> Worker<J> {
     /// Works on the calling thread until [`Shared::stop`].
     ///
     /// # Panics
-    /// When the kernel refuses to wait or wake, which it allowed before: the server cannot go on.
+    /// When the kernel refuses to wait or wake, which it allowed before: the server cannot
+    /// continue.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
         Loop::new(self, shared).run(engine);
     }

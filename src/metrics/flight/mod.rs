@@ -251,7 +251,7 @@ mod tests {
         track.slices(u64::MAX, Nanos::MAX).into_iter().skip(1).map(line).collect()
     }
 
-    // Is a request that goes on at its checkpoints one slice? Is one that resumes after another
+    // Is a request that continues at its checkpoints one slice? Is one that resumes after another
     // two?
     #[test]
     fn a_slice_is_a_stretch_of_one_request() {

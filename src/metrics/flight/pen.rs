@@ -32,7 +32,7 @@ impl<'t> Pen<'t> {
     #[inline(always)]
     pub(crate) fn begin(&mut self, about: About, now: Nanos) {
         if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
-            // Only a check whether to go on has interrupted it.
+            // Only a check whether to continue has interrupted it.
             if self.current.kind == Kind::Unchecked {
                 self.current.kind = Kind::Checked;
                 self.track.run(&self.current);

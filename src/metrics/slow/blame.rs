@@ -17,7 +17,7 @@ labels! {
         NoCheckpoint = "no_checkpoint",
         /// The worker still runs a long request.
         Running = "running",
-        /// The worker ran a long request that passed checkpoints, but the policy let it go on.
+        /// The worker ran a long request that passed checkpoints, but the policy let it continue.
         Order = "order",
         /// The kernel ran another thread on the worker's CPU.
         RunQueue = "run_queue",

@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// Why a future of the handler module returned `Pending` to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The handler can go on, in this way. `Here`: the worker must ask the policy, or queue new or
-    /// woken children.
+    /// The handler can continue, in this way. `Here`: the worker must ask the policy, or queue new
+    /// or woken children.
     Resume(Resume),
     /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
     Join,
-    /// The handler must not go on: its deadline passed, its token is cancelled, or a child that it
-    /// needs has no result.
+    /// The handler must not continue: its deadline passed, its token is cancelled, or a child that
+    /// it needs has no result.
     Abort(AbortCause),
 }
 
@@ -62,7 +62,7 @@ thread_local! {
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One in at most this many checkpoints reads the clock. A handler whose checkpoints suddenly come
+/// At least one in this many checkpoints reads the clock. A handler whose checkpoints suddenly come
 /// farther apart is asked up to this many checkpoints late.
 const STRETCH_MAX: u32 = 16;
 
@@ -212,8 +212,8 @@ pub(crate) fn fork_pauses() -> bool {
     pauses
 }
 
-/// Whether the last poll on this thread, which began at `start`, passed a checkpoint that let it go
-/// on.
+/// Whether the last poll on this thread, which began at `start`, passed a checkpoint that let it
+/// continue.
 pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
     // The first checkpoint of each poll reads the clock.
     STRETCH.get().0 > start

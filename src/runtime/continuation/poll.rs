@@ -38,7 +38,7 @@ pub(crate) enum Polled<T> {
     Ended(T),
     /// The future panicked, and must not be polled again.
     Panicked(Panic),
-    /// The future pauses, and can go on at once in this way.
+    /// The future pauses, and can continue at once in this way.
     Paused { resume: Resume },
     /// The future waits, outside of all queues, until its waker is called. It waits for its own
     /// child, or, if `outside`, for an event outside of the workers.
@@ -47,8 +47,8 @@ pub(crate) enum Polled<T> {
     Aborted(AbortCause),
 }
 
-/// Polls `future` once, unless it must not go on. Also returns the CPU time of the children that it
-/// joined.
+/// Polls `future` once, unless it must not continue. Also returns the CPU time of the children that
+/// it joined.
 #[inline]
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
     if let Some(cause) = terms.abort_cause() {
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    // Is work that must not go on stopped before its first checkpoint? Does work cancelled
+    // Is work that must not continue stopped before its first checkpoint? Does work cancelled
     // meanwhile end at its next?
     #[test]
     fn what_shall_not_go_on_is_not_polled() {

@@ -34,7 +34,7 @@ impl AbortCause {
 
 /// A request or child, which may fork children and wait for them.
 pub(crate) trait Waiter: Send + Sync {
-    /// The flag that says whether this waiter must not go on.
+    /// The flag that says whether this waiter must not continue.
     fn abort_flag(&self) -> &AbortFlag;
 
     /// The flag of the request or spawned work at the root of this waiter.
@@ -45,7 +45,7 @@ pub(crate) trait Waiter: Send + Sync {
     /// Lets this waiter run again if it waits.
     fn wake_up(self: Arc<Self>);
 
-    /// Why this waiter must not go on; `None` if it may.
+    /// Why this waiter must not continue; `None` if it may.
     fn abort_cause(&self) -> Option<AbortCause> {
         self.abort_flag().cause()
     }
@@ -62,8 +62,8 @@ pub(crate) trait Waiter: Send + Sync {
 /// A child with any type of result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
     /// Runs the child from `start` on until it ends, waits or pauses. Its checkpoints pause from
-    /// `ask_at` on; `now` is the worker's clock. Returns the child, and how it wants to go on, if
-    /// it paused.
+    /// `ask_at` on; `now` is the worker's clock. Returns the child, and how it wants to continue,
+    /// if it paused.
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)>;
 
     /// Ends the child without running it further, unless it has ended.
@@ -79,8 +79,8 @@ pub(crate) trait AnyChild: Send + Sync {
     fn queued(&self, now: Nanos);
 }
 
-/// Why a waiter must not go on: the generation, and in the low three bits the cause or zero. Also
-/// counts the handles of children that a request and its children hold.
+/// Why a waiter must not continue: the generation, and in the low three bits the cause or zero.
+/// Also counts the handles of children that a request and its children hold.
 #[derive(Default)]
 pub(crate) struct AbortFlag(AtomicU64, AtomicU32);
 

@@ -86,8 +86,8 @@ impl WaitLimits {
         WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE }
     }
 
-    /// The limits under `max_wait` for requests with the service times `times`, and `beside`
-    /// outside the handler for each. After `first_slice`, other fresh requests may go first (`None`
+    /// The limits under `max_wait` for requests with the service times `times`, each of which takes
+    /// `beside` outside its handler. After `first_slice`, other fresh requests may go first (`None`
     /// = never). `None` if too few requests were measured.
     pub fn measured(
         max_wait: MaxWait,
@@ -138,7 +138,8 @@ impl WaitBounds {
         WaitBounds { target: limit, interval: Nanos::ZERO, bound: limit, limit, patience }
     }
 
-    /// The limits of a queue whose requests take `times`, and `beside` each outside the handler.
+    /// The limits of a queue whose requests have the service times `times`, and take `beside`
+    /// outside their handlers.
     fn measured(times: &ServiceTimes, beside: Nanos) -> WaitBounds {
         let service = times.quantile(EXPECTED_QUANTILE);
         let patience = PATIENCE.max(service.times(PATIENCE_SERVICES));

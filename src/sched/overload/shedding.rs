@@ -224,7 +224,7 @@ impl Shedding {
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = |this: &mut Shedding| {
             let (waiting, limited) = queue();
-            // Each worker has one in hand, and keeps a place for it.
+            // Each worker holds one request and keeps a place for it.
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
