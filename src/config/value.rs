@@ -28,7 +28,8 @@ labels! {
     /// Whether a policy may use a request's class before the request has been served.
     #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
     Classify {
-        /// It may not: the class only labels metrics, after the request has been served.
+        /// Policies may not use the class: it only labels metrics, after the request has been
+        /// served.
         None = "none",
         /// The class in the request's header chooses the pool or level.
         Header = "header",

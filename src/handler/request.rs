@@ -203,7 +203,7 @@ pub(crate) enum Shard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejected<T = ()> {
-    /// Not a request of this protocol. Counted by reason, never answered.
+    /// The datagram is not a request of this protocol. Counted by reason, never answered.
     Malformed(Malformed),
     /// A request that the handler does not serve. [`Handler::refuse`](super::Handler::refuse)
     /// answers it with [`Status::Refused`](crate::fate::Status::Refused).

@@ -114,15 +114,15 @@ labels! {
     Percentile {
         /// The median.
         P50 = "p50",
-        /// At least 9 of 10 values are no higher.
+        /// The 90th percentile: at least 9 of 10 values are no higher.
         P90 = "p90",
-        /// At least 99 of 100 values are no higher.
+        /// The 99th percentile: at least 99 of 100 values are no higher.
         P99 = "p99",
-        /// At least 999 of 1,000 values are no higher.
+        /// The 99.9th percentile: at least 999 of 1,000 values are no higher.
         P99_9 = "p99_9",
-        /// At least 1,999 of 2,000 values are no higher.
+        /// The 99.95th percentile: at least 1,999 of 2,000 values are no higher.
         P99_95 = "p99_95",
-        /// At least 9,999 of 10,000 values are no higher.
+        /// The 99.99th percentile: at least 9,999 of 10,000 values are no higher.
         P99_99 = "p99_99",
     }
 }

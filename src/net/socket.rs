@@ -37,7 +37,7 @@ enum Gate {
     Own,
     /// The sockets are left to another process.
     Left,
-    /// No process: the gate is shut, and no datagram enters any more.
+    /// The sockets receive for no process: the gate is shut, and no datagram enters any more.
     Shut,
 }
 

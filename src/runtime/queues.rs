@@ -7,8 +7,8 @@ use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One sharded queue for each queue number of a policy. One bound holds for the jobs in all of
-/// them. So packets are left to receive fresh requests, however long a queue gets.
+/// The queues of a policy, each sharded. One bound holds for the jobs in all of them. So packets
+/// are left to receive fresh requests, however long a queue gets.
 pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,

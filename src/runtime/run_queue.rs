@@ -14,8 +14,8 @@ pub(crate) fn enter(thread: &AtomicI32) {
     thread.store(gettid().as_raw(), Ordering::Relaxed);
 }
 
-/// For each worker's thread, how long it has waited for a CPU since its start; `None` if the kernel
-/// does not tell.
+/// Times that the workers' threads have waited for a CPU since their start, one per worker. `None`
+/// if the kernel does not tell.
 pub(crate) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),

@@ -55,7 +55,7 @@ impl ServiceTimes {
         ServiceTimes { bins, ..ServiceTimes::default() }
     }
 
-    /// These times, each cut to the first `slice`.
+    /// The distribution of the same requests if each had ended after its first `slice`.
     pub fn within(&self, slice: Nanos) -> ServiceTimes {
         ServiceTimes { bins: self.bins.iter().map(|(took, count)| ((*took).min(slice), *count)).collect(), ..*self }
     }

@@ -78,26 +78,26 @@ pub struct Running {
 /// How a paused job wants to continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// At any time, wherever the policy puts the job.
+    /// The job may continue at any time, wherever the policy puts it.
     #[default]
     Here,
-    /// In this pool, after a hop.
+    /// The job continues in this pool, after a hop.
     In(PoolId),
-    /// With a long piece of work that passes no checkpoint, so it needs a permit.
+    /// The job continues with a long piece of work that passes no checkpoint, so it needs a permit.
     Uninterrupted,
 }
 
 /// How closely a running job watches for fresh requests to which it would yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Not at all: the job would not yield.
+    /// The job does not watch, because it would not yield.
     Never,
-    /// By the kernel's notices if there are any, otherwise as [`Watch::Looks`].
+    /// The job watches by the kernel's notices if there are any, otherwise as [`Watch::Looks`].
     Notices,
-    /// By polling the sockets, at a small share of the CPU time
+    /// The job polls the sockets, at a small share of the CPU time
     /// ([`look_interval`](super::look_interval)).
     Looks,
-    /// By polling the sockets once in this time.
+    /// The job polls the sockets once in this time.
     Every(Nanos),
 }
 

@@ -52,7 +52,8 @@ pub struct Spinning {
 }
 
 impl Spinning {
-    /// For a worker that has not been idle yet. On emulated cores times are `scale` times as long.
+    /// The state of a worker that has not been idle yet. On emulated cores times are `scale` times
+    /// as long.
     pub const fn new(wait: Wait, scale: u64) -> Spinning {
         Spinning { wait, scale, gain: SLEEP_COST.get() as i64, busy_from: Nanos::ZERO }
     }

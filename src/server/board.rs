@@ -20,7 +20,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// For a server with this many workers and addresses.
+    /// The board of a server with this many workers and addresses.
     pub(super) fn new(workers: usize, addresses: usize, samples: Samples, limits: WaitLimits) -> Board {
         Board {
             metrics: WorkerMetrics::new(workers),

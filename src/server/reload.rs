@@ -32,7 +32,7 @@ impl Reloads {
         Reloads { load, then: Vec::new(), state }
     }
 
-    /// For a server whose `config` was made by code.
+    /// The reloader of a server whose `config` was made by code.
     pub(crate) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();

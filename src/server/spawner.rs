@@ -175,7 +175,8 @@ struct State {
 }
 
 impl Spawning {
-    /// For a server with `workers` workers, none of which runs yet, and `slots` wait slots.
+    /// The state of a server with `workers` workers, none of which runs yet, and `slots` wait
+    /// slots.
     pub(super) fn new(workers: usize, slots: usize) -> Spawning {
         let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {

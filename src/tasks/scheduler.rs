@@ -109,7 +109,7 @@ pub(super) struct Scheduler {
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
     workers: Box<[CachePadded<Tally>]>,
-    /// For each pool, counts of submissions and ends on threads that are not the pool's workers.
+    /// Counts of submissions and ends on threads that are not the pool's workers, one per pool.
     elsewhere: Box<[CachePadded<Tally>]>,
     /// Whether the runtime is closed: only tasks may still submit.
     closed: AtomicBool,

@@ -78,12 +78,12 @@ impl Nanos {
         self.0
     }
 
-    /// In microseconds, for people and JSON.
+    /// The time in microseconds, for people and JSON.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In seconds, for Prometheus.
+    /// The time in seconds, for Prometheus.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

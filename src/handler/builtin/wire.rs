@@ -48,9 +48,9 @@ const MAGIC: [u8; 4] = *b"FBAY";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// From client to server.
+    /// A request, from client to server.
     Request = 1,
-    /// From server to client.
+    /// A reply, from server to client.
     Reply = 2,
     /// A request that its client may send again. Requests with one id from one source count once.
     Repeatable = 3,

@@ -239,7 +239,7 @@ impl Held {
 /// The share of a delay that a worker must be off its CPU to explain it. It is low, because
 /// readings a quarter of a second apart do not tell the exact time.
 const OFF_CPU: f64 = 0.25;
-/// As [`OFF_CPU`], where one request ran for half of the delay.
+/// As [`OFF_CPU`], if a single request ran for half of the delay.
 const ONE_OFF_CPU: f64 = 0.4;
 
 /// How many of the latest sums are searched for a request that comes back.

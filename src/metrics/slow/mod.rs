@@ -193,8 +193,8 @@ impl<'m> Tracks<'m> {
 
     /// Describes what holds up the datagrams in the sockets of a worker.
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
-        // Their arrival is unknown. The worker could not receive them since it began its current
-        // slice.
+        // Arrival times of requests in the socket are unknown. The worker could not receive them
+        // since it began its current slice.
         let since = self.running[worker].map_or(self.now.minus(LONG_WAIT), |slice| slice.began);
         let about = About { id: number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };

@@ -20,7 +20,7 @@ labels! {
         Queue = "queue",
         /// Time in which workers ran the handler.
         Service = "service",
-        /// From the end of the handler until the kernel has the reply: batching and the system
+        /// Time from the end of the handler until the kernel has the reply: batching and the system
         /// call.
         Send = "send",
     }
@@ -61,7 +61,7 @@ impl Sample {
 /// A slowdown of 1 as stored in histograms, in thousandths.
 pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 
-/// One of the measured distributions: a number made of class and kind.
+/// The number of one measured distribution, made of a class and a kind of value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Series(pub(super) usize);
 

@@ -30,9 +30,9 @@ pub(crate) enum Pause {
 /// When checkpoints return to the worker during one poll. They read the clock only now and then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// From this time on, checkpoints return so that the policy is asked.
+    /// Time from which checkpoints return, so that the policy is asked.
     pub(crate) ask_at: Nanos,
-    /// From this time on, checkpoints return because the answer is worthless.
+    /// Time from which checkpoints return, because the answer is worthless.
     pub(crate) expires_at: Nanos,
 }
 

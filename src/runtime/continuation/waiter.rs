@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AbortCause {
-    /// It or one of its children panicked.
+    /// The request or child, or one of its children, panicked.
     Failed = 1,
-    /// It waits for something that nothing can wake.
+    /// The request or child waits for something that nothing can wake.
     Stalled = 2,
     /// The request's deadline passed.
     Expired = 3,

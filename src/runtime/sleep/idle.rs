@@ -44,7 +44,7 @@ struct State {
 }
 
 impl<R: Readiness> Idle<R> {
-    /// No sleepers: all workers of `policy` are awake. `queues` is the number of queues.
+    /// The state in which all workers of `policy` are awake. `queues` is the number of queues.
     pub(crate) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
         let roster = Roster::new(policy);
         Idle {

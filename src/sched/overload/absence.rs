@@ -28,7 +28,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// For a worker whose thread has had the CPU time `had`.
+    /// Remembers no absence yet. `had` tells the CPU time of the worker's thread.
     pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
         let [never, looked] = [(Nanos::ZERO, Nanos::ZERO); 2];
         Absence { absences: [never; KNOWN], rests_since: None, had, looked }
@@ -59,7 +59,7 @@ impl Absence {
         }
     }
 
-    /// For how long the worker was absent after `time`.
+    /// How long the worker was absent after `time`.
     pub(super) fn since(&self, time: Nanos) -> Nanos {
         self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
     }

@@ -119,12 +119,12 @@ impl WaitLimits {
 }
 
 impl WaitBounds {
-    /// These limits for a request that must begin within `patience` of its arrival.
+    /// Changes these limits for a request that must begin within `patience` of its arrival.
     pub fn within(self, patience: Nanos) -> WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
     }
 
-    /// No limits.
+    /// Limits that shed nothing.
     pub const NONE: WaitBounds = WaitBounds {
         target: Nanos::MAX,
         interval: Nanos::MAX,
@@ -149,8 +149,8 @@ impl WaitBounds {
         WaitBounds { target, interval, bound: target.times(BOUND_TARGETS).min(limit), limit, patience }
     }
 
-    /// These limits for requests whose wait is predicted. Those that would be answered in time are
-    /// not shed.
+    /// Changes these limits for continuations, whose wait is predicted: nothing that would be
+    /// answered in time is shed.
     fn patient(self) -> WaitBounds {
         WaitBounds { target: Nanos::new(self.limit.get() / 2), interval: self.onset(), bound: self.limit, ..self }
     }

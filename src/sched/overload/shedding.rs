@@ -15,8 +15,8 @@ pub struct Stay {
     /// Since when the request has been ready to run: since its arrival, or since it last entered a
     /// queue.
     pub ready_at: Nanos,
-    /// From this time on, the request must be checked before it begins or resumes: it is then old,
-    /// or too late. [`Nanos::MAX`] = never, and while it runs.
+    /// Time from which the request must be checked before it begins or resumes: it is then old, or
+    /// too late. [`Nanos::MAX`] = never, and while it runs.
     pub start_by: Nanos,
     /// When the answer becomes worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
@@ -129,11 +129,11 @@ impl WaitLimits {
 /// Why a request must not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It waited too long in a socket with a standing queue.
+    /// The request waited too long in a socket with a standing queue.
     Waited,
-    /// It is heavy, or of a class with a standing queue, and has waited too long or would.
+    /// The request is heavy, or of a class with a standing queue, and has waited too long or would.
     Refused,
-    /// Its deadline has passed, or would pass before its end.
+    /// The request's deadline has passed, or would pass before its end.
     Expired(Expired),
 }
 
@@ -162,8 +162,8 @@ pub struct Shedding {
 }
 
 impl Shedding {
-    /// For one of `workers` workers, whose queues have this `room`, and which take from this many
-    /// `sockets`. `classified` = the policy knows classes.
+    /// The state of one of `workers` workers, whose queues have this `room`, and which take from
+    /// this many `sockets`. `classified` = the policy knows classes.
     pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
@@ -172,7 +172,7 @@ impl Shedding {
         Shedding { absence, sockets, classes, standing: 0, heavy, workers, room }
     }
 
-    /// For a worker whose thread has had the CPU time `had`, if that is known.
+    /// Sets the clock `had` of the CPU time of the worker's thread, if there is one.
     pub fn with_cpu(self, had: fn(Nanos) -> Nanos) -> Shedding {
         Shedding { absence: Absence::new(had), ..self }
     }
@@ -262,8 +262,8 @@ impl Shedding {
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.of(true).within(patience);
-        // In eighths. If requests of several kinds wait, those of limited sources are refused first
-        // and validated ones last.
+        // The part of the bound, in eighths, up to which the request may wait. If requests of
+        // several kinds wait, those of limited sources are refused first and validated ones last.
         let eighths = match (limited, stay.validated) {
             (true, _) => quarters,
             (false, false) => quarters * 2,

@@ -54,7 +54,7 @@ const DOWN: f64 = 0.95;
 const LEAST: f64 = 0.75;
 /// The target while there is no standing queue is at least this part of the capacity.
 const RETURN: f64 = 0.98;
-/// In one decision, the known capacity keeps at least this part of its value. A queue that stood
+/// The known capacity falls to at least this part of its value in one decision. A queue that stood
 /// only at the start of a period leaves the cores idle at its end. So fewer served samples do not
 /// prove a lower capacity.
 const CAPACITY_KEPT: f64 = 0.98;
@@ -76,8 +76,8 @@ const VALIDATED_SHARE: f64 = 0.8;
 /// The flood counts as over if less than this part of the target is offered. A flood seldom falls
 /// this low by chance.
 const FITS: f64 = 0.8;
-/// For heavy requests, the gate does not limit a source that offers up to this multiple of the
-/// median. Above 1.5, a hundred sources could take all that the others leave.
+/// Sources that offer up to this multiple of the median are not limited for heavy requests. Above
+/// 1.5, a hundred sources could take all that the others leave.
 const TYPICAL: f64 = 1.5;
 /// Sources whose excess is uncertain are not limited if their excess is below this part of the
 /// certain sources' excess. Forged sources are many, and each sends little.

@@ -30,7 +30,7 @@ const LAST: usize = 2;
 const STOOD: usize = 3;
 
 impl StandingQueues {
-    /// This number of queues, none of them a standing queue.
+    /// The state of this number of queues, none of them a standing queue.
     pub fn new(queues: usize) -> StandingQueues {
         let times = [Nanos::MAX, Nanos::ZERO, Nanos::ZERO, Nanos::ZERO];
         StandingQueues { queues: SharedTimes::new(queues, times), rested_at: Nanos::ZERO }

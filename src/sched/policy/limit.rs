@@ -9,16 +9,16 @@ use crate::time::Nanos;
 pub enum Limit {
     /// A request runs to its end.
     None,
-    /// By CPU time since the request began, in levels. At each limit the request yields, and
-    /// continues behind earlier requests of its new level. Above level 0 it also yields to requests
-    /// of lower levels.
+    /// Limits the CPU time since the request began, by levels. At each limit the request yields,
+    /// and continues behind earlier requests of its new level. Above level 0 it also yields to
+    /// requests of lower levels.
     Attained {
         /// The CPU times at which the levels begin.
         ladders: Ladders,
         /// How workers learn of fresh requests.
         gives_way: GiveWay,
     },
-    /// By CPU time since the request was last taken from a queue.
+    /// Limits the CPU time since the request was last taken from a queue.
     Stay {
         /// CPU time of a slice.
         slice: Nanos,
@@ -30,11 +30,11 @@ pub enum Limit {
 /// What happens to a request that has run for its slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It moves to the next pool. In the last pool it takes turns.
+    /// The request moves to the next pool. In the last pool it takes turns.
     Hop,
-    /// It goes to the back of its pool's queue, if another request waits there.
+    /// The request goes to the back of its pool's queue, if another request waits there.
     Turn,
-    /// It yields to a request that is at least as urgent.
+    /// The request yields to a request that is at least as urgent.
     GiveWay,
 }
 

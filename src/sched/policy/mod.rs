@@ -39,9 +39,9 @@ const INGRESS: PoolId = 0;
 pub struct Policy {
     /// Which worker belongs to which pool.
     pub topology: Topology,
-    /// Where a free worker of the ingress pool looks.
+    /// The search order of a free worker of the ingress pool.
     pub first: Order,
-    /// Where a free worker of another pool looks.
+    /// The search order of a free worker of another pool.
     pub rest: Order,
     /// Where a received request waits until it begins.
     pub fresh: Fresh,
@@ -86,19 +86,19 @@ impl Order {
 /// Where a received request waits until it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fresh {
-    /// In the deque of the receiving worker.
+    /// The request waits in the deque of the receiving worker.
     Own,
-    /// In the deque of the receiving worker while it holds fewer jobs than this; otherwise in the
-    /// queue.
+    /// The request waits in the deque of the receiving worker while that holds fewer jobs than
+    /// this; otherwise in the queue.
     OwnUpTo(usize),
-    /// In its pool's queue while that holds fewer jobs than this and the receiving worker's deque
-    /// is empty; otherwise in that deque.
+    /// The request waits in its pool's queue while that holds fewer jobs than this and the
+    /// receiving worker's deque is empty; otherwise in that deque.
     QueueUpTo(usize),
     /// Class 0 in the deque of the receiving worker. Each heavier class goes one pool further, up
     /// to the last pool.
     ByPool,
-    /// By the level at which its class begins. Above level 0: in the queue of that level. In level
-    /// 0: in the deque of the receiving worker, or in queue 0 with `in_order`.
+    /// The level at which the request's class begins decides. Above level 0: the queue of that
+    /// level. In level 0: the deque of the receiving worker, or queue 0 with `in_order`.
     ByLevel {
         /// Whether requests of level 0 are served in order of arrival.
         in_order: bool,
@@ -108,13 +108,13 @@ pub enum Fresh {
 /// Where a request waits to continue, after it has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
-    /// In the deque of the worker that ran it.
+    /// The request waits in the deque of the worker that ran it.
     Own,
-    /// In the queue of its pool.
+    /// The request waits in the queue of its pool.
     Queue,
-    /// In the queue of its level.
+    /// The request waits in the queue of its level.
     Levels,
-    /// In its pool's queue for its priority, which is its class.
+    /// The task waits in its pool's queue for its priority, which is its class.
     Priorities,
 }
 
@@ -209,7 +209,7 @@ impl Policy {
         self.attained().map(|(ladders, _)| ladders.of(class))
     }
 
-    /// Where a free worker of `pool` looks.
+    /// The search order of a free worker of `pool`.
     pub fn order(&self, pool: PoolId) -> &Order {
         if pool == INGRESS { &self.first } else { &self.rest }
     }
@@ -309,7 +309,7 @@ impl Policy {
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
     }
 
-    /// This policy of one pool, for another number of workers.
+    /// Makes this policy, if it has one pool, for another number of workers.
     ///
     /// # Panics
     /// If the number of workers changes and there are several pools.

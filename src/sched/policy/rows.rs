@@ -214,9 +214,9 @@ impl Decision {
     }
 }
 
-/// As `global` while fewer than `IN_ORDER_UP_TO` requests wait. A burst leaves no time to pass each
-/// request on. So each worker then keeps what it receives until its deque is empty, and receives
-/// from all sockets in turn. That is nearly the order of arrival.
+/// Acts as `global` while fewer than `IN_ORDER_UP_TO` requests wait. A burst leaves no time to pass
+/// each request on. So each worker then keeps what it receives until its deque is empty, and
+/// receives from all sockets in turn. That is nearly the order of arrival.
 pub fn ordered(tuning: &Tuning) -> Policy {
     let order = &[ReceiveNext, Queue, Own, Steal, ReceiveAll];
     Policy { first: Order::always(order), fresh: Fresh::QueueUpTo(IN_ORDER_UP_TO), ..global(tuning) }

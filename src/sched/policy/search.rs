@@ -47,8 +47,8 @@ pub enum SearchPlace {
 /// With up to this many sockets, trying all takes no longer than a look and a receive.
 pub const FEW_SOCKETS: usize = 2;
 
-/// One search in this many uses the rare order. A prime, so that no regular pattern of jobs always
-/// coincides with it.
+/// One in this many searches of a worker uses the rare order. A prime, so that no regular pattern
+/// of jobs always coincides with it.
 const RARE: usize = 61;
 
 /// What a worker remembers between two searches. It only decides where the next search begins.
@@ -58,8 +58,8 @@ pub struct Local {
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
-    /// Where the rotation among victims begins. It advances with every search, so that no worker is
-    /// always asked first.
+    /// The place at which the rotation among victims begins. It advances with every search, so that
+    /// no worker is always asked first.
     rotation: usize,
     /// The next socket of `ReceiveAll`: the one that this worker tried longest ago, which likely
     /// holds the oldest requests. If the start advanced with each search, some sockets would be

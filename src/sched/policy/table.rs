@@ -14,7 +14,7 @@ pub struct Entry {
     pub name: &'static str,
     /// The policy's names in the literature, separated by commas; `None` if it has none there.
     pub literature: Option<&'static str>,
-    /// One line of help.
+    /// One line of help that says what the policy does.
     pub help: &'static str,
     /// When not to use the policy.
     pub not_for: &'static str,

@@ -106,7 +106,7 @@ impl<J> Ran<J> {
 /// Why a worker ends a job itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discarded {
-    /// So many others wait that the job would be too late.
+    /// The job would be too late, because so many others wait.
     TooMany,
     /// The server stops, and the time to drain is over.
     Draining,

@@ -13,7 +13,8 @@ pub(crate) fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (yields::least_time(), measured_look(), measured_notice()))
 }
 
-/// As [`adaptation`]; `measured` gives the cost of a yield, a look and a notice on a real core.
+/// Does what [`adaptation`] does; `measured` gives the cost of a yield, a look and a notice on a
+/// real core.
 fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
     // In the unit of the measured service times: on an emulated core the charged costs, on a real

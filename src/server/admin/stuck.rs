@@ -72,7 +72,7 @@ impl Pool {
 pub(crate) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
-    /// For each pool, since which look jobs have been waiting at every look.
+    /// The time since which every look has found waiting jobs, for each pool.
     waiting_since: Vec<Option<Nanos>>,
     reported: Onset,
     /// When every worker had last made progress.

@@ -66,7 +66,7 @@ fn decode(_: &[u8]) -> io::Result<Message> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// One end of the connection of a hand-over.
+/// One end of the connection between the servers of a hand-over.
 #[derive(Debug)]
 pub(super) struct Connection(Socket);
 
