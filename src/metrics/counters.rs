@@ -113,7 +113,7 @@ macro_rules! counters {
         }
 
         impl Counted<Tally> {
-            /// Inlined, so that a known counter costs a single addition.
+            /// The tally of `counter`. Inlined, so that a known counter costs a single addition.
             #[inline]
             pub(super) fn of(&self, counter: Counter) -> &Tally {
                 match counter {

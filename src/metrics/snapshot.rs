@@ -45,7 +45,8 @@ pub struct Gauges {
     pub reason_names: &'static [&'static str],
     /// The handler's own metrics.
     pub own: Vec<OwnValue>,
-    /// Ended work of other threads, by result, in the order of [`SpawnEnd::ALL`].
+    /// Numbers of pieces of work that other threads spawned and that ended, by result, in the order
+    /// of [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 

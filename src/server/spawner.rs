@@ -170,7 +170,7 @@ struct State {
     closed: bool,
     /// Whether no worker will look for work any more.
     ended: bool,
-    /// How many ended in each way, in the order of [`SpawnEnd::ALL`].
+    /// Numbers of pieces of work that ended, by result, in the order of [`SpawnEnd::ALL`].
     ends: [u64; SpawnEnd::ALL.len()],
 }
 
@@ -243,7 +243,7 @@ impl Drop for Owner {
     }
 }
 
-/// Lives in the work's future, and counts its end when dropped.
+/// A guard in the future of spawned work: counts the work's end when dropped.
 struct Entered {
     spawning: Arc<Spawning>,
     finished: bool,

@@ -58,16 +58,16 @@ pub(crate) fn receiver(id: u64) -> usize {
 /// What a worker did in a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Ran one request, which passed no checkpoint.
+    /// The worker ran one request, which passed no checkpoint.
     #[default]
     Unchecked,
-    /// Ran one request, which passed checkpoints and went on.
+    /// The worker ran one request, which passed checkpoints and continued.
     Checked,
-    /// Ran a child of a request, or a task.
+    /// The worker ran a child of a request, or a task.
     Child,
-    /// Ran several requests, each for a short time; `about.id` is how many.
+    /// The worker ran several requests, each for a short time; `about.id` is their number.
     Short,
-    /// Ran no request: the worker found no free packet to receive into.
+    /// The worker ran no request: it found no free packet to receive into.
     NoPacket,
     /// Runs one request at present. Whether it passes checkpoints is known at its end, or when the
     /// worker reaches one.

@@ -54,8 +54,8 @@ pub struct Policy {
     pub look_after: Nanos,
     /// How long a request runs before the policy is asked.
     pub limit: Limit,
-    /// Number of workers that may work uninterrupted at once; `None` = all. The others always reach
-    /// a checkpoint soon.
+    /// Number of workers that may run handlers without a checkpoint at the same time; `None` = all.
+    /// The others always reach a checkpoint soon.
     pub uninterrupted: Option<usize>,
     /// Whether another policy may replace this one while workers run. Then workers also serve jobs
     /// that the old policy placed, and publish when they began a job, because the next policy may

@@ -22,7 +22,7 @@ pub(crate) struct Predecessor {
     connection: Connection,
     /// Whether its sockets outlive both servers.
     pub(crate) kept: bool,
-    /// Whether its sockets are received from in GRO batches.
+    /// Whether the predecessor receives from its sockets in GRO batches.
     pub(crate) gro: bool,
     /// The interval of its supervisor's watchdog.
     pub(crate) watchdog: Option<Duration>,
