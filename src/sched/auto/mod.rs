@@ -20,7 +20,7 @@ pub struct Decision {
     /// Number of workers whose heavy requests watch closely for fresh ones (soft reservation);
     /// `None` = all.
     pub watchers: Option<usize>,
-    /// Why it was decided so, for people.
+    /// The reason of the decision, for people.
     pub reason: String,
     /// Whether too little is measured yet. Then requests yield after the configured slice.
     pub is_start: bool,

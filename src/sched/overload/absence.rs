@@ -23,7 +23,7 @@ pub struct Absence {
     rests_since: Option<Nanos>,
     /// The CPU time that the worker's thread has had until a given time.
     had: fn(Nanos) -> Nanos,
-    /// When it was last checked, and the CPU time at that moment.
+    /// The time of the last check for an absence, and the thread's CPU time then.
     looked: (Nanos, Nanos),
 }
 

@@ -168,12 +168,12 @@ pub enum Boundary {
     Looked {
         /// Number of descriptors that hold something.
         waiting: usize,
-        /// Whether it was a notice of the kernel.
+        /// Whether a notice of the kernel told of them, not a look.
         by_kernel: bool,
     },
     /// The worker has nothing to do.
     Idle {
-        /// When its first vain search was.
+        /// Time of the worker's first search that found nothing.
         since: Nanos,
     },
     /// The worker has something to do again, or was woken.

@@ -20,13 +20,13 @@ pub(crate) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     connection: Connection,
-    /// Whether its sockets outlive both servers.
+    /// Whether the sockets outlive both servers, because another process keeps them.
     pub(crate) kept: bool,
     /// Whether the predecessor receives from its sockets in GRO batches.
     pub(crate) gro: bool,
-    /// The interval of its supervisor's watchdog.
+    /// The interval of the predecessor's watchdog; `None` = no watchdog.
     pub(crate) watchdog: Option<Duration>,
-    /// The inodes of its sockets, in the order of the offer.
+    /// The inodes of the sockets, in the order of the offer.
     inodes: Vec<u64>,
 }
 
