@@ -21,7 +21,7 @@ impl Work {
     pub fn new(workers: usize, every: Nanos) -> Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
-        // Without room at the start: a fleet has thousands of servers, whose windows grow as
+        // Allocates no slots in advance: a fleet has thousands of servers, whose windows grow as
         // needed.
         let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), mix: 0 };
         Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window }

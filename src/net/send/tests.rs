@@ -48,9 +48,9 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
 const SENT: Result<(), Unsent> = Ok(());
 const NOW: Nanos = Nanos::from_secs(7);
 
-// Does a batch go on after each kind of failure? A stale error costs no message, a lasting one only
-// its own. A full buffer is waited for once, and an interrupted call is repeated. A rejected GSO
-// batch goes message by message; if the device cannot segment, no other is made.
+// Does a batch continue after each kind of failure? A stale error costs no message, a lasting error
+// only its own message. A full buffer is waited for once, and an interrupted call is repeated. A
+// rejected GSO batch goes message by message; if the device cannot segment, no other is made.
 #[test]
 fn a_batch_goes_on_after_a_failure() {
     use Errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINTR, EINVAL, EIO, EMSGSIZE};

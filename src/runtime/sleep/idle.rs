@@ -156,7 +156,7 @@ impl<R: Readiness> Idle<R> {
     /// As [`Idle::wake_for`], for a queue whose jobs were all announced by that function. Wakes one
     /// more sleeper if the caller knows of one.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // Without a fence. If a sleeper announced itself before the job came, every thread that
+        // No fence is needed. If a sleeper announced itself before the job came, every thread that
         // knows of the job knows of the sleeper. Otherwise the sleeper's own last look finds the
         // job (README.md, 1).
         let server = policy.server_of(pool);

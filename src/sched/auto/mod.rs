@@ -111,8 +111,8 @@ impl Auto {
         }
         let is_urgent = self.is_outdated && decision.gives_way();
         let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
-        // A contradiction by the older requests counts as one decision, where one more does not
-        // suffice.
+        // In the second of a shift, the first decision counts as two if it needs the full number in
+        // a row.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
         // Any decision from measurements beats one without any, or one from an earlier mix.
         let agrees = |other: &Decision| begins || is_urgent || other.is_like(&decision);

@@ -298,8 +298,8 @@ impl Sources {
     fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
-        // What a source needs that asks for no more than others: while heavy requests wait, all
-        // that it asks for.
+        // The part of a source's offer that must be admitted: all, if it exceeds `typical`,
+        // otherwise what `Known::light` says. While only heavy requests wait, all of every offer.
         let typical = if self.cuts_heavy() { 0.0 } else { TYPICAL * self.median() };
         let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
         let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);

@@ -155,7 +155,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
 }
 
 // May a request of a limited source wait half as long as others, and one of a validated source half
-// as long again? There are 2.5 ms for each in front, and 200 ms at most.
+// as long again? The wait is 2.5 ms for each request in front, and 200 ms at most.
 #[test]
 fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
@@ -231,8 +231,8 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
 }
 
 // If the queues are full, is a request refused at once that would wait too long in them? Does
-// another run on, without changing the predicted wait? There are 2.5 ms for each in front, and 200
-// ms at most.
+// another request run on, without changing the predicted wait? The wait is 2.5 ms for each request
+// in front, and 200 ms at most.
 #[test]
 fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
@@ -260,8 +260,8 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     assert_eq!([79, 80].map(&mut begins), [true, false]);
 }
 
-// Is a queue full that nothing leaves, by the time since something did? A worker sees the end of
-// one in `workers`. An empty queue has none to miss.
+// If no request leaves a queue, does it count as full after a time? A worker sees the end of one in
+// `workers`. An empty queue never counts as full.
 #[test]
 fn a_queue_that_does_not_move_is_full() {
     let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]).fresh };
@@ -292,8 +292,8 @@ fn begun_work_is_given_up_after_the_patience() {
     assert!(!heavy.gives_up(Nanos::MAX.minus(MS(1)), &WaitBounds::NONE));
 }
 
-// After a pause or burst, a queue is old. Is nothing shed while it shrinks, but shed if it does
-// not? Does a queue that stood recently stand at once?
+// After a pause or burst, the requests of a queue are old. Is nothing shed while it shrinks, but
+// shed if it does not? Does a queue that was recently a standing queue become one at once?
 #[test]
 fn a_queue_that_shrinks_does_not_stand() {
     let bounds = WaitBounds { patience: MS(1_000), ..BOUNDS };

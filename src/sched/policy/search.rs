@@ -241,8 +241,8 @@ impl Walk<'_> {
     /// The next worker of `among` that is `wanted`; each other worker at most once. Each search
     /// begins one worker further than the last, so that none is always asked first.
     fn rotate(&mut self, local: &Local, among: Range<WorkerId>, wanted: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        // Without the own number: otherwise the worker after it would be asked first twice as
-        // often.
+        // The worker's own number is left out. Otherwise the worker after it would be asked first
+        // twice as often.
         let others = among.len() - 1;
         if self.tried == 0 {
             self.first = local.rotation % others.max(1);

@@ -17,8 +17,8 @@ pub(crate) fn adaptation(config: &Config) -> Adaptation {
 /// real core.
 fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
-    // In the unit of the measured service times: on an emulated core the charged costs, on a real
-    // core the measured ones.
+    // Costs are in the unit of the measured service times: on an emulated core the charged costs,
+    // on a real core the measured ones.
     let (yield_cost, look_cost, notice_cost) = match config.burn {
         // Only policies that adapt need the costs, and measuring takes time.
         _ if !entry.adapts => Default::default(),

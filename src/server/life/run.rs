@@ -148,8 +148,8 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
-    // If the server catches signals, another one ends what a handler keeps. Nothing else would,
-    // except a kill.
+    // If the server catches signals, another signal ends what a handler keeps. Without that, only a
+    // kill would end it.
     let mut insists = || has_signals && (forced || demands.insist(all_ended));
     let exits = !all_ended() && (exit_when_stuck || insists());
     let patience = (exit_when_stuck || forced).then(|| left.plus(REST));

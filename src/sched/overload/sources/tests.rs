@@ -273,8 +273,8 @@ fn forged_prefixes_leave_validated_ones_alone() {
     assert!(server.sources.known.len() <= KNOWN_MAX);
 }
 
-// As above while only heavy requests wait, and each validated prefix is quiet for four seconds
-// after each request.
+// Does the same hold while only heavy requests wait, and each validated prefix is quiet for four
+// seconds after each request?
 #[test]
 fn quiet_validated_prefixes_are_remembered() {
     let (mut server, mut kept) = (Server::default(), 0.0);
