@@ -19,7 +19,7 @@ impl Breaker {
         self.again_at > Nanos::ZERO
     }
 
-    /// Whether to use or try the thing `now`.
+    /// Whether to use the guarded thing `now`: the breaker is closed, or a new try is due.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
         now >= self.again_at
     }
