@@ -84,7 +84,7 @@
 //! release.send(())?;
 //! gate.join()??;
 //! tasks.into_iter().try_for_each(|task| task.join())?;
-//! The last ten spawned ran first, except that one search in 61 begins elsewhere.
+//! // The last ten spawned ran first, except that one search in 61 begins elsewhere.
 //! let high = order.lock().unwrap()[..10].iter().filter(|priority| **priority == Priority::High).count();
 //! assert!(high >= 9);
 //!
