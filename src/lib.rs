@@ -47,7 +47,7 @@
 //! | policy | the rules by which workers choose what to run, as data |
 //! | pool | workers that share a queue |
 //! | quantum, slice | CPU time after which a policy may want a worker back |
-//! | shard | one of the bounded queues that act as the queue of a pool |
+//! | shard | of a queue: one of the bounded queues that act as one; of flows or a service: requests that are served one at a time |
 //! | shed | end a well-formed request unserved, because of load |
 //! | slip | how late the load generator sent a request |
 //! | slowdown | latency divided by service time |

@@ -113,8 +113,8 @@ impl<T> Admitted<T> {
     /// Puts the request into a flow: the server serves one request of a flow at a time, in the
     /// order of admission, under every policy. The key may be a connection ID, an account, or a
     /// hash of either. The next request begins when this one has ended in any way. Waiting or
-    /// yielding is not an end. Requests without a flow are independent. Two flows seldom share a
-    /// place by their hash; they then take turns as one.
+    /// yielding is not an end. Requests without a flow are independent. Flows whose keys hash to
+    /// the same shard take turns as one.
     ///
     /// A request whose flow is busy is set aside: it keeps a packet but no worker, and its deadline
     /// and `--max-wait` still count. There is room for 64 requests of one flow and, with the
@@ -144,9 +144,9 @@ impl<T> Admitted<T> {
         Admitted { shard: Some(Shard::Of(key)), ..self }
     }
 
-    /// The number of the request's shard, modulo the number of shards of the
-    /// [`Service`](super::Service). This is for protocols whose keys carry the number, as
-    /// connection IDs of QUIC can. Clients choose the shard then; where they must not, name the
+    /// Names the shard of a [`Service`](super::Service) that the request belongs to: `number`
+    /// modulo the number of shards. For protocols whose keys contain the shard, as connection IDs
+    /// of QUIC can. Then clients choose the shard; if they must not, name the
     /// [flow](Admitted::flow).
     pub fn shard(self, number: u32) -> Admitted<T> {
         Admitted { shard: Some(Shard::Number(number)), ..self }

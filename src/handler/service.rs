@@ -1,4 +1,4 @@
-//! Services: handlers with state that outlives a request.
+//! [`Service`]: a handler with state that outlives a request.
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
@@ -7,14 +7,14 @@ use std::future::Future;
 /// A service with state that outlives a request: sessions, connections, accounts, a cache.
 ///
 /// The state is divided into [shards](Service::SHARDS). Each request belongs to one shard and has
-/// that shard's state to itself, also while it waits or gives way to others. So a service needs no
-/// locks, and its requests run on all workers at once. Where `handle` needs no such state, a
-/// [`Handler`] is shorter: each one is a service without shards.
+/// that shard's state to itself, also while it waits or has yielded. So a service needs no locks,
+/// and its requests run on all workers at once. A [`Handler`] is a service without shards; use it
+/// if `handle` needs no such state.
 ///
-/// A request belongs to the shard that [`Admitted::shard`] or [`Admitted::flow`] names, or else to
-/// one that the server chooses by the sender's address. Requests of one shard are served one at a
-/// time, in the order of their admission, under every policy. Those that come while their shard is
-/// busy wait as [`Admitted::flow`] says.
+/// [`Admitted::shard`] or [`Admitted::flow`] names the shard of a request. Otherwise the server
+/// chooses one by the sender's address. Requests of one shard are served one at a time, in the
+/// order of admission, under every policy. While a shard is busy, its further requests wait as
+/// [`Admitted::flow`] says.
 ///
 /// ```
 /// use forebay::{Event, Out, Service};
@@ -51,8 +51,8 @@ pub trait Service: Sync {
     /// The state of one shard.
     type Shard: Send;
 
-    /// The number of shards, at most 65,536. With more shards fewer requests wait for others of
-    /// their shard. Without shards (0) each request gets a state of its own, made for it.
+    /// The number of shards, at most 65,536. The more shards, the fewer requests wait for others of
+    /// their shard. With 0, each request gets a new state of its own.
     const SHARDS: usize = 1_024;
 
     /// See [`Handler::CLASS_NAMES`].
@@ -61,8 +61,8 @@ pub trait Service: Sync {
     /// See [`Handler::REASON_NAMES`].
     const REASON_NAMES: &'static [&'static str] = &[];
 
-    /// Makes the state of the shard of this `number`, below [`Service::SHARDS`]. The server calls
-    /// it for each shard before it serves the first request.
+    /// Makes the state of shard `number`, below [`Service::SHARDS`]. The server calls it for each
+    /// shard before it serves the first request.
     fn shard(&self, number: usize) -> Self::Shard;
 
     /// Looks at a datagram once, before anything is spent on it; see [`Handler::admit`].
@@ -76,9 +76,8 @@ pub trait Service: Sync {
 
     /// Handles an event of a shard; see [`Handler::handle`].
     ///
-    /// The future may be dropped at any [`checkpoint`](super::checkpoint), and while it waits. It
-    /// leaves the state as it is then. So change together what belongs together, without an `await`
-    /// between.
+    /// The future may be dropped at any [`checkpoint`](super::checkpoint), and while it waits. The
+    /// state then stays as it is. So make changes that belong together without an `await` between.
     ///
     /// # Panics
     /// A panic is caught; the request ends as `failed`. The state stays as the panic left it: one
@@ -95,13 +94,13 @@ pub trait Service: Sync {
         let _ = (request, unserved, reply);
     }
 
-    /// Puts what only the server knows into a finished reply; see [`Handler::seal`].
+    /// Adds to a finished reply what only the server knows; see [`Handler::seal`].
     fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
         let _ = (request, served, reply);
     }
 }
 
-/// What a shard of a [`Service`] handles.
+/// An event that a shard of a [`Service`] handles.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a, T = ()> {
@@ -109,7 +108,7 @@ pub enum Event<'a, T = ()> {
     Datagram(Request<'a, T>),
 }
 
-/// Where a [`Service`] puts what an event leads to.
+/// The output of [`Service::handle`] for one event.
 #[derive(Debug)]
 pub struct Out<'a> {
     pub(crate) reply: Reply<'a>,
