@@ -113,8 +113,8 @@ impl<T> Admitted<T> {
     /// Puts the request into a flow: the server serves one request of a flow at a time, in the
     /// order of admission, under every policy. The key may be a connection ID, an account, or a
     /// hash of either. The next request begins when this one has ended in any way. Waiting or
-    /// yielding is not an end. Requests without a flow are independent. Flows whose keys hash to
-    /// the same shard take turns as one.
+    /// yielding is not an end. Requests of a [`Handler`](super::Handler) without a flow are
+    /// independent. Flows whose keys hash to the same shard take turns as one.
     ///
     /// A request whose flow is busy is set aside: it keeps a packet but no worker, and its deadline
     /// and `--max-wait` still count. There is room for 64 requests of one flow and, with the

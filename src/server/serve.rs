@@ -264,7 +264,7 @@ impl Server {
     /// `forebay::main` it prints its [announcement](Server::announcement) once all threads run.
     ///
     /// # Errors
-    /// [`ServeError::Name`] if a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is
+    /// [`ServeError::Name`] if a name in [`Service::CLASS_NAMES`] or [`Service::REASON_NAMES`] is
     /// not allowed. [`ServeError::Admin`] if the endpoint fails. [`ServeError::Unavailable`] with
     /// `burn = "sleep"`, which only the bench server supports. Others when the kernel refuses
     /// threads or readiness queues.
