@@ -1,5 +1,5 @@
-//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about
-//! the server.
+//! Whether a run may be trusted, and if not, why. Validity is about the measurement, not about the
+//! server's quality.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -23,19 +23,19 @@ pub enum Validity {
     Invalid,
 }
 
-/// The facts about a run that validity rests on, beside its figures. What is not skipped is part of
-/// the report.
+/// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
+/// report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {
     /// The percentile that the run is about.
     #[serde(serialize_with = "crate::text::as_text")]
     pub(crate) percentile: Percentile,
-    /// Whether the run must know that percentile by itself.
+    /// Whether the run must know that percentile without other rounds.
     #[serde(skip)]
     pub(crate) knows_alone: bool,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Replies that the kernel dropped at our own sockets, warm-up included, or the reason why that
+    /// Replies that the kernel dropped at our own sockets, warm-up included. An error says why this
     /// is unknown.
     #[serde(serialize_with = "where_known")]
     pub(crate) own_socket_drops: Result<u64, String>,
@@ -44,7 +44,7 @@ pub(crate) struct Facts {
     pub(crate) attempted: u64,
     /// Attempts after the warm-up, by what became of each.
     pub(crate) attempts: AttemptCounts,
-    /// Attempts, warm-up included, that our own kernel did not take, by its error: unanswered.
+    /// Attempts that our own kernel did not take, by its error; warm-up included.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
     #[serde(skip)]
@@ -53,17 +53,17 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why
-    /// that is unknown.
+    /// With emulated cores: the time overslept as a share of the time slept. An error says why this
+    /// is unknown.
     #[serde(skip)]
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// With workers that burn CPU time, how long each waited for a CPU as a share of the run;
-    /// `None` where that is unknown.
+    /// With real cores: how long each worker waited for a CPU, as a share of the run. `None` if
+    /// unknown.
     pub(crate) run_queue_share: Option<f64>,
     /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     #[serde(skip)]
     pub(crate) endpoint_error: Option<String>,
-    /// The reason why the server at the end cannot be the one of the beginning.
+    /// Why the server at the end cannot be the server of the beginning.
     #[serde(skip)]
     pub(crate) restarted: Option<String>,
     /// The comparison with the server's counts, where it could be read.
@@ -81,7 +81,7 @@ fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Res
     count.as_ref().ok().serialize(serializer)
 }
 
-/// The largest slip, as a share of the latency at the same percentile.
+/// The largest allowed slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
 /// The largest share of a run for which a worker may wait for a CPU.
 const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
@@ -93,10 +93,10 @@ const REFUSED_SHARE_MAX: f64 = 0.001;
 const FOREIGN_SHARE_MAX: f64 = 0.01;
 /// The largest share of the slept time that emulated cores may oversleep.
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
-/// The longest time, as a share of the run, by which the host may be late once.
+/// The longest allowed single lateness of the host, as a share of a run.
 const LATE_SHARE_MAX: f64 = 0.1;
 
-/// What a disturbance does to the figures of a run.
+/// How a disturbance changes the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Latency and slowdown can only be too high: the figures bound what the server does from
@@ -114,7 +114,7 @@ pub(crate) struct Objection {
 }
 
 impl Objection {
-    /// What was found after the run, whatever it does to the figures.
+    /// A reason found after the run. Its effect on the figures is unknown.
     pub(crate) fn any(why: String) -> Objection {
         Objection { effect: Effect::Any, why }
     }
