@@ -1,11 +1,11 @@
 //! The flow map of a run: which server socket the kernel chooses for each client port. `compare`
 //! learns it before the run begins.
 //!
-//! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by
-//! the order in which the sockets were opened. So a server with the same port and as many workers
-//! gets each flow at the same worker's socket, whatever its policy. To learn this worker, `compare`
-//! starts a server with policy `isolated`: the worker that owns a socket answers, and its reply
-//! names it.
+//! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The
+//! order in which the sockets were opened counts too. So a server with the same port and as many
+//! workers gets each flow at the same worker's socket, whatever its policy. To learn this worker,
+//! `compare` starts a server with policy `isolated`: the worker that owns a socket answers, and its
+//! reply names it.
 
 use crate::compare::ANY_PORT;
 use crate::compare::server_process::ServerProcess;
