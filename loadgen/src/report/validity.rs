@@ -134,7 +134,7 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Every reason against a run, causes before what follows from them; a valid run has none.
+/// All reasons against a run, causes before their effects; a valid run has none.
 pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     let any = |why: Option<String>| why.map(Objection::any);
     let raises = |why: Option<String>| why.map(Objection::raises);
@@ -167,8 +167,8 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     .collect()
 }
 
-/// By how many microseconds the host can have raised `percentile` of the latency, which is
-/// `latency_us`. Zero where the host was late by too little to show, `None` where it is not known.
+/// By how many microseconds the host may have raised `percentile` of the latency, whose value is
+/// `latency_us`. Zero if the host was too little late to matter; `None` if unknown.
 pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentile, latency_us: f64) -> Option<f64> {
     let slip_us = result.slip_us.percentile(percentile)?;
     let is_late = matches!(facts.overshoot_share, Some(Ok(share)) if share > OVERSHOOT_SHARE_MAX);
@@ -179,8 +179,8 @@ pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentil
     if is_late || slip_us > SLIP_SHARE_MAX * latency_us { result.late_us.max } else { Some(0.0) }
 }
 
-/// A host that stands still for long shows something else than the load: what came meanwhile came
-/// at once.
+/// An objection if the host stood still for long: what arrived meanwhile came all at once, which is
+/// another load.
 fn stood_still(result: &RunResult, counted: Nanos) -> Option<String> {
     let longest_us = result.late_us.max.filter(|longest_us| *longest_us > LATE_SHARE_MAX * counted.as_micros_f64())?;
     let (longest, all) = (text::time(Some(longest_us)), text::time(Some(counted.as_micros_f64())));
@@ -201,8 +201,8 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
     ))
 }
 
-/// Requests without an answer are part of most percentiles, and of no percentile over the answered
-/// requests.
+/// An objection if no request was answered. The percentiles over all requests are then infinite,
+/// and the percentiles over answered ones are empty.
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
@@ -235,8 +235,8 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
     })
 }
 
-/// The complaint that the generator could not keep `what`, because `late` of `all` `things` were
-/// late. `None` if these are few enough.
+/// An objection if the generator could not keep `what`, because `late` of `all` `things` were late.
+/// `None` if these are few enough.
 fn late((what, things): (&str, &str), late: u64, all: u64, pacer: Pacer) -> Option<String> {
     (late as f64 > SLIPS_OVER_LIMIT_SHARE * all as f64).then(|| {
         format!(
