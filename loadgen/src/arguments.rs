@@ -1,5 +1,5 @@
-//! The command line: what each flag is called and which text it takes. What the values mean
-//! together is decided in [`crate::plan`] and [`crate::compare`].
+//! The command line: the name of each flag and the text that it takes. [`crate::plan`] and
+//! [`crate::compare`] decide what the values mean together.
 
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
@@ -100,7 +100,7 @@ pub(crate) struct RunArguments {
     pub(crate) offer: OfferArguments,
 }
 
-/// Flags that cannot be combined with `--replay`, because their values come from the trace.
+/// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 8] = ["workload", "then", "then_rate", "rate", "load", "arrivals", "duration", "seed"];
 
 /// Flags of `loadgen compare`.
@@ -157,7 +157,7 @@ pub(crate) struct CompareArguments {
     pub(crate) offer: OfferArguments,
 }
 
-/// What is offered, how long, and how it is judged: common to both commands.
+/// What is offered, how long, and how it is judged: flags of both `run` and `compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfferArguments {
     /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
@@ -226,8 +226,7 @@ impl CompareArguments {
     }
 }
 
-/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times
-/// more.
+/// Cheap requests cost more than the kernel's part of a request (3 us), the others 100 times more.
 pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
 const CALIBRATE_EXAMPLE: &str =
@@ -244,7 +243,8 @@ Exit codes:
   3  the run is INVALID: do not use its figures; compare: nothing at all is known
   5  failed while running, or the result could not be written";
 
-/// The most retries of a request: with the first attempt as many attempts as a byte has bits.
+/// The most retries of a request. With the first attempt, these are as many attempts as a byte has
+/// bits.
 pub const RETRIES_MAX: u8 = 7;
 
 fn speed(text: &str) -> Result<f64, String> {

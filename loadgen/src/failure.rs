@@ -1,4 +1,4 @@
-//! Failures of a command without a verdict, and their exit codes.
+//! Commands that fail, and their exit codes.
 
 use forebay::output;
 use std::process::ExitCode;
@@ -8,23 +8,23 @@ use std::{fmt, io};
 #[derive(Debug)]
 pub struct Failure {
     is_usage: bool,
-    /// `None` for a result whose reader has gone and needs no explanation.
+    /// `None` if the reader of the result has gone: no message is needed.
     message: Option<String>,
 }
 
 impl Failure {
-    /// A usage failure: the flags, or what they add up to, are wrong. `message` names the flag and
-    /// what is allowed.
+    /// A usage failure: a flag, or a combination of flags, is wrong. `message` names the flag and
+    /// the allowed values.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { is_usage: true, message: Some(message.into()) }
     }
 
-    /// The result is lost: `error` says which, and why it cannot be written.
+    /// A failure to write a result; `error` says which result and why.
     pub(crate) fn unwritten(error: &io::Error) -> Failure {
         Failure { is_usage: false, message: output::loss(error) }
     }
 
-    /// The `error` of writing the result to standard output.
+    /// The failure for an `error` of writing the result to standard output.
     pub(crate) fn of_result(error: &io::Error) -> Failure {
         Failure::unwritten(&output::unwritten("the result", error))
     }
@@ -34,7 +34,7 @@ impl Failure {
         if self.is_usage { 2 } else { 5 }
     }
 
-    /// The exit code, after printing the reason.
+    /// Prints the reason and returns the exit code.
     pub(crate) fn ended(&self) -> ExitCode {
         self.message.iter().for_each(|message| output::complain(&format!("error: {message}")));
         ExitCode::from(self.exit_code())

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: the first ends sending and reports the results so far, the second ends the
-//! process.
+//! Ctrl-C and SIGTERM. The first signal ends sending and reports the results so far; the second
+//! ends the process.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process, or one run of it, was asked to stop.
+/// Whether this process, or one of its runs, was asked to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     signalled: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The interrupt of a single run: it is raised when this one is, and can be raised alone.
+    /// The interrupt of a single run. A signal raises it too, and it can be raised alone.
     pub(crate) fn of_run(&self) -> Interrupt {
         Interrupt { signalled: Arc::clone(&self.signalled), raised: Arc::default() }
     }

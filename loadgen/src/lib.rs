@@ -1,8 +1,8 @@
-//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures
+//! The load generator: offers an open-loop load to a UDP server of the bench protocol, and measures
 //! what its clients see.
 //!
 //! The binary is [`main`]. The other public items are for programs that measure something else with
-//! the same schedule, sender, receiver and figures (`benches/peers`); nothing here is published.
+//! the same schedule, sender, receiver and figures (`benches/peers`). This crate is not published.
 
 mod arguments;
 pub mod compare;
@@ -37,13 +37,13 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::escaped;
 
-/// The whole command line, for programs that describe it.
+/// The whole command line, for programs that make manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
 /// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3
-/// an invalid run, 5 a failure. A result that cannot be written is a failure, also where the reader
+/// an invalid run, 5 a failure. A result that cannot be written is a failure, even if its reader
 /// has gone.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {

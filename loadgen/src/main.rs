@@ -1,4 +1,4 @@
-//! The `loadgen` binary: everything is in the library, for other programs that drive servers.
+//! The `loadgen` binary. All code is in the library, so that other programs can drive servers too.
 
 use std::process::ExitCode;
 

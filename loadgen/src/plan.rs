@@ -1,4 +1,4 @@
-//! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
+//! From flags to a [`Plan`] for one run: fills in defaults and refuses contradictions.
 
 pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
@@ -21,16 +21,16 @@ const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 pub struct Plan {
     /// UDP address of the server.
     pub target: SocketAddr,
-    /// Requests to send again, in place of drawn ones.
+    /// Requests of a trace to send again, instead of drawn ones.
     pub replay: Option<Arc<Replay>>,
-    /// The workload to draw requests from, or what replayed ones cost.
+    /// The workload to draw requests from. For a replay, the costs of its requests.
     pub workload: Workload,
     /// The workload from the middle of the measured time on; `None` for no change.
     pub then: Option<Workload>,
     /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
-    /// Mean requests per second from the middle of the measured time on; `None` for no change. Not
-    /// together with `then`.
+    /// Mean requests per second from the middle of the measured time on; `None` for no change. It
+    /// excludes `then`.
     pub then_rate: Option<f64>,
     /// How drawn requests follow one another.
     pub arrivals: Shape,
@@ -44,15 +44,16 @@ pub struct Plan {
     pub sources: Option<Network>,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
-    /// How long an attempt may take: what is replied to later is late, or sent again; `None` for
+    /// The time for one attempt. A later reply is late, or the request is sent again. `None` for
     /// the default.
     pub timeout: Option<Nanos>,
     /// Whether requests are sent again.
     pub retrying: Retrying,
-    /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
+    /// The percentile that the run must know. `None` for the highest one that it knows, up to
+    /// p99.9.
     pub percentile: Option<Percentile>,
-    /// Whether the run is one of several rounds, which only together know a percentile. Such a run
-    /// may be VALID without knowing it.
+    /// Whether the run is one of several rounds that know a percentile only together. Such a run
+    /// may be VALID without knowing it alone.
     pub is_round: bool,
     /// The seed of the schedule.
     pub seed: u64,
@@ -60,13 +61,13 @@ pub struct Plan {
     pub deadline_us: u32,
     /// The number of the server's workers, where known.
     pub workers: Option<u16>,
-    /// Whether the server's CPUs are none of those that this process may use.
+    /// Whether the server uses other CPUs than this process may use.
     pub server_apart: bool,
-    /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`]
-    /// on real ones. Loads are shares of capacity with these costs.
+    /// What each step costs the server's emulated cores, unscaled; [`Overheads::NONE`] on real
+    /// cores. A load is a share of the capacity including these costs.
     pub overheads: Overheads,
-    /// Whether the latency of an emulated core is the core's own time, as its replies tell it, and
-    /// not this host's.
+    /// Whether latency on an emulated core is in the core's own time, as its replies tell, instead
+    /// of this host's.
     pub by_core_time: bool,
 }
 
@@ -75,11 +76,12 @@ pub struct Plan {
 pub struct Retrying {
     /// The most retries of a request, at most [`RETRIES_MAX`].
     pub max: u8,
-    /// The mean time from the end of the first attempt to the second; doubled for each further one.
+    /// The mean time from the end of the first attempt to the second. It doubles for each further
+    /// attempt.
     pub backoff: Nanos,
 }
 
-/// Defaults of the two commands where they differ.
+/// Defaults that differ between `run` and `compare`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     /// The share of capacity when neither a rate nor a load was given.
@@ -91,11 +93,11 @@ pub(crate) struct Defaults {
 }
 
 impl Plan {
-    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` its
-    /// answer.
+    /// The plan of `loadgen run`. `endpoint` is the server's admin endpoint, if there is one, and
+    /// `server` its answer.
     ///
     /// # Errors
-    /// A usage failure when flags contradict the server, do not determine the rate, or do not
+    /// A usage failure when flags contradict the server, or do not determine the rate, or do not
     /// determine the target together with the server.
     pub(crate) fn of_run(
         arguments: &RunArguments,
@@ -130,8 +132,8 @@ impl Plan {
         Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
-    /// The part of a plan that both commands share. The server has these overheads, and a request
-    /// takes a worker `beside` longer than its cost.
+    /// The part of a plan that both commands share. The server has these overheads. `beside` is the
+    /// time that a request takes a worker beyond its cost.
     ///
     /// # Errors
     /// A usage failure when the rate is not determined, or the costs do not fit a schedule.
@@ -183,7 +185,7 @@ impl Plan {
         })
     }
 
-    /// The share of capacity that the rate amounts to, where the workers are known.
+    /// The rate as a share of capacity, if the number of workers is known.
     pub fn load(&self) -> Option<f64> {
         self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
     }
@@ -202,15 +204,15 @@ impl Plan {
         format!("{}{then}{}", self.workload.name(), self.arrivals.told())
     }
 
-    /// The CPUs of this process that the server's workers leave over; 0 where the number of workers
-    /// is not known.
+    /// How many CPUs of this process the server's workers do not use; 0 if the number of workers is
+    /// unknown.
     pub fn spare_cpus(&self) -> usize {
         let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
         self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)))
     }
 }
 
-/// CPUs that this process may use: the affinity mask and the cgroup quota, not what is installed.
+/// CPUs that this process may use, by its affinity mask and its cgroup's quota.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -235,10 +237,10 @@ fn of_replay(offer: &OfferArguments, replay: &Replay) -> OfferArguments {
     }
 }
 
-/// The most source ports of a replay, unless asked for: what a compare of 32 workers has.
+/// The default number of source ports of a replay is at most this, as in a compare of 32 workers.
 const FLOWS_MAX: usize = 1_024;
 
-/// The value of a flag and the server's own, which must not differ.
+/// A value from a flag or from the server. An error if both have one and they differ.
 fn agreed<T: PartialEq + std::fmt::Display>(
     flag: &str,
     given: Option<T>,

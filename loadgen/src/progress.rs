@@ -13,7 +13,7 @@ pub struct Progress {
     label: String,
     warmup: Nanos,
     end: Nanos,
-    /// Time of the runs before, and of those after.
+    /// The lengths of earlier and of later runs.
     before: Nanos,
     after: Nanos,
     bar: ProgressBar,
@@ -31,8 +31,8 @@ impl Progress {
         Progress { label: label.to_owned(), warmup: plan.warmup, end, before, after, bar }
     }
 
-    /// The same for the run with that number, from 0, of `runs` equal ones, each of which takes
-    /// `beside` besides.
+    /// The same for run `number` (from 0) of `runs` equal runs. Each takes `beside` more than its
+    /// plan.
     pub(crate) fn of_runs(mut self, number: usize, runs: usize, beside: Nanos) -> Progress {
         let one = self.end.plus(beside);
         [self.before, self.after] = [number, runs - number - 1].map(|others| one.times(others as u64));
@@ -41,7 +41,7 @@ impl Progress {
         self
     }
 
-    /// The same below `text`, of some lines or none.
+    /// The same, shown below `text`.
     pub(crate) fn below(self, text: &str) -> Progress {
         self.bar.set_prefix(text.to_owned());
         self
@@ -53,7 +53,7 @@ impl Progress {
         self.bar.set_message(self.text(elapsed, live));
     }
 
-    /// For 80 columns with the bar before it.
+    /// The text after the bar, for 80 columns in all.
     fn text(&self, elapsed: Nanos, live: &Live) -> String {
         let (sent, replied) = (live.sent(), live.replied());
         let phase = match elapsed {

@@ -6,11 +6,11 @@ use forebay::time::Nanos;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a trace offers to a server: its times are on the clock of the replay.
+/// The requests of a trace, with times on the clock of the replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// The requests in the order of their times. Flows are counted from 0 in the order of first
-    /// requests.
+    /// The requests in the order of their times. Flows are numbered from 0 in the order of their
+    /// first request.
     pub requests: Vec<Arrival>,
     /// The number of flows.
     pub(crate) flows: usize,
@@ -19,7 +19,7 @@ pub struct Replay {
     pub(crate) warmup: Nanos,
     /// The time from arrival to expiry of each request.
     pub(crate) deadline: Option<Nanos>,
-    /// Arrivals that the trace does not have.
+    /// Arrivals that the trace left out.
     pub(crate) left_out: u64,
 }
 

@@ -1,6 +1,5 @@
-//! Places for results, opened before the work begins. So a name that cannot be written to is
-//! reported at once, and not after minutes of work. Progress is a bar on standard error, if that is
-//! a terminal.
+//! Places for results, opened before the work begins. So a name that cannot be written fails at
+//! once, not after minutes of work. Progress is a bar on standard error, if that is a terminal.
 
 use crate::failure::Failure;
 use forebay::output::{self, plain, unwritten};
@@ -21,11 +20,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Opens `path`, which `flag` names. A file that exists keeps what it holds until
+    /// Opens `path` for the flag `flag`. An existing file keeps its content until
     /// [`Output::write`].
     ///
     /// # Errors
-    /// If it cannot be opened for writing; the text names the flag, the path and the reason.
+    /// If it cannot be opened for writing. The text names the flag, the path and the reason.
     pub(crate) fn open(flag: &'static str, path: &Path) -> Result<Output, String> {
         let path = path.to_owned();
         if path.as_os_str() == "-" {
@@ -37,15 +36,15 @@ impl Output {
         }
     }
 
-    /// True if the result goes to standard output, which then holds nothing else.
+    /// Whether the result goes to standard output, which then contains nothing else.
     pub(crate) fn is_stdout(&self) -> bool {
         self.file.is_none()
     }
 
-    /// Writes `text`, in place of what a file held before.
+    /// Writes `text`, replacing the content of a file.
     ///
     /// # Errors
-    /// If not all of it can be written; the error names the flag, the path and the reason, and has
+    /// If not all of it can be written. The error names the flag, the path and the reason, and has
     /// the reason's kind.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         let written = match &self.file {
@@ -56,7 +55,7 @@ impl Output {
     }
 }
 
-/// Empties a file; a pipe or a device has no length that could be cut.
+/// Empties a file. A pipe or a device cannot be emptied and stays as it is.
 fn emptied(file: &File) -> io::Result<&File> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;
@@ -79,8 +78,8 @@ impl Outputs {
     /// Opens the files of `--json` and `--html`.
     ///
     /// # Errors
-    /// See [`Output::open`]. Two results on standard output are refused too, where a reader could
-    /// not separate them.
+    /// See [`Output::open`]. Two results on standard output are refused, because a reader could not
+    /// separate them.
     pub(crate) fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Outputs, String> {
         let open = |flag, path: Option<&Path>| path.map(|path| Output::open(flag, path)).transpose();
         let outputs = Outputs { json: open("--json", json)?, html: open("--html", html)? };
@@ -97,8 +96,8 @@ impl Outputs {
         [&self.json, &self.html].into_iter().flatten().filter(|output| output.is_stdout()).count()
     }
 
-    /// Writes `text` for people: to standard output, or to standard error where standard output
-    /// takes another result.
+    /// Writes `text` for people: to standard output, or to standard error if standard output takes
+    /// another result.
     ///
     /// # Errors
     /// When not all of it was written, also because the reader has gone.
@@ -110,8 +109,8 @@ impl Outputs {
         written.map_err(|error| Failure::unwritten(&unwritten("standard error", &error)))
     }
 
-    /// Writes the results that are wanted. If one cannot be written, the others are, except for a
-    /// text that goes to standard error.
+    /// Writes the requested results. If one cannot be written, the others still are, except for
+    /// text on standard error.
     ///
     /// # Errors
     /// The first result that could not be written.
@@ -137,8 +136,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     output::print(&plain(text)).map_err(|error| Failure::of_result(&error))
 }
 
-/// A line that counts simulated requests: `requests` in all, or their upper bound. Of a search,
-/// whose length is unknown, it shows the current simulation instead.
+/// A progress line that counts simulated requests. `requests` is their number or an upper bound. A
+/// search has no known length, so the line shows the current simulation instead.
 pub(crate) fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
     if quiet || !stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,5 @@
-//! One run: draw the schedule, send it, receive the replies, read the server's counters, judge.
+//! One run: draws the schedule, sends it, receives the replies, reads the server's counters, and
+//! judges.
 
 use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
@@ -27,11 +28,11 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-/// Time from the start of the threads to the start of the schedule, so that its first requests are
-/// not late already.
+/// Time from the start of the threads to the start of the schedule, so that the first requests are
+/// not late.
 const LEAD: Nanos = Nanos::from_millis(20);
-/// The interval of progress updates; also the precision of the end of the warm-up, when the server
-/// is read.
+/// The interval of progress updates. It is also the precision of the end of the warm-up, when the
+/// server is read.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A completed run.
@@ -45,10 +46,10 @@ pub struct Outcome {
     pub(crate) exchange: Exchange,
 }
 
-/// Carries out `plan`, reading the server's counters from `endpoint` if there is one.
+/// Carries out `plan`. Reads the server's counters from `endpoint` if there is one.
 ///
 /// # Errors
-/// A usage failure for a schedule that cannot be held; otherwise the system's error.
+/// A usage failure for a schedule that does not fit in memory; otherwise the system's error.
 pub fn execute(
     plan: &Plan,
     endpoint: Option<&Endpoint>,
@@ -116,20 +117,21 @@ pub(crate) fn execute_on(
     Ok(Outcome { report, server: probe.last, exchange })
 }
 
-/// The percentile by which a run is judged where none was asked for: the highest that it knows, and
-/// p99.9 is enough.
+/// The percentile by which a run is judged if none was requested: the highest known one, at most
+/// p99.9.
 fn judged_by(known: Option<Percentile>) -> Percentile {
     known.map_or(Percentile::P50, |known| known.min(Percentile::P99_9))
 }
 
-/// The measured time. A sender that is late takes longer than planned, one that ended early less.
+/// The measured time. It is longer than planned if the sender was late, and shorter after an early
+/// end.
 fn counted(plan: &Plan, exchange: &Exchange) -> Nanos {
     let passed = exchange.sent.took.minus(plan.warmup);
     if exchange.sent.slips.len() < exchange.schedule.len() { passed } else { passed.max(plan.duration) }
 }
 
 /// Sends and receives. Meanwhile this thread shows progress, and reads the server when the warm-up
-/// ends. It ends a run without a chance of validity, and returns the reason.
+/// ends. If the run can no longer be valid, it ends the run and returns the reason.
 fn exchange_all(
     plan: &Plan,
     schedule: &[Request],

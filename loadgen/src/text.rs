@@ -3,8 +3,7 @@
 use forebay::metrics::Percentile;
 use indicatif::HumanCount;
 
-/// A time in microseconds with three significant digits and the unit that suits it; `None` is
-/// infinity.
+/// A time in microseconds with three significant digits and a suitable unit; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
         return "inf".to_owned();
@@ -60,8 +59,8 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// The line above the header of `table`: the name of each group of percentiles ends above its
-/// `last`.
+/// The line above the header of `table`. The name of each group of percentiles ends above its
+/// `last` one.
 pub(crate) fn groups(table: &str, last: Option<&Percentile>, names: [&str; 2]) -> String {
     let last = last.map_or_else(String::new, ToString::to_string);
     let header = table.lines().next().unwrap_or_default();
@@ -74,8 +73,8 @@ pub(crate) fn groups(table: &str, last: Option<&Percentile>, names: [&str; 2]) -
     line + "\n"
 }
 
-/// Text from a server, made safe for a terminal: control characters, which could overwrite or
-/// colour other lines, are escaped.
+/// Text from a server, made safe for a terminal by escaping control characters. They could
+/// overwrite or colour other lines.
 pub(crate) fn escaped(foreign: &str) -> String {
     let safe = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
     foreign.chars().map(safe).collect()

@@ -1,10 +1,11 @@
-//! The flow map of a run: the server's socket for each flow, by the kernel's hash, learnt before
-//! the run begins.
+//! The flow map of a run: which server socket the kernel chooses for each client port. `compare`
+//! learns it before the run begins.
 //!
 //! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The
-//! order in which the sockets were opened counts too. So a server that listens on the same port
-//! with as many workers gets each flow at the same worker's socket, whatever its policy. Under
-//! `isolated` the reply names that worker: the owner of the socket serves it.
+//! order in which the sockets were opened counts too. So a server with the same port and as many
+//! workers gets each flow at the same worker's socket, whatever its policy. To learn this worker,
+//! `compare` starts a server with policy `isolated`: the worker that owns a socket answers, and its
+//! reply names it.
 
 use crate::compare::ANY_PORT;
 use crate::compare::server_process::ServerProcess;
@@ -15,17 +16,17 @@ use anyhow::{Context, Result};
 use forebay::inside::emulation::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// The policy under which the owner of a socket serves what comes to it.
+/// Under this policy, the worker that owns a socket serves everything that arrives there.
 const OWNED: &str = "isolated";
 
-/// Flows, and the server's socket of each.
+/// Flows, and the server's socket for each.
 #[derive(Debug)]
 pub(crate) struct FlowMap {
     /// The address where the server has to listen.
     pub(crate) address: SocketAddr,
     /// The client sockets, one for each flow.
     pub(crate) flows: Vec<UdpSocket>,
-    /// The server's socket, and worker, of each flow.
+    /// The server's socket, which is also its worker's number, for each flow.
     pub(crate) socket_of: Vec<u16>,
     /// Keeps the port from other programs while no server listens.
     _reservation: UdpSocket,
@@ -50,8 +51,9 @@ impl FlowMap {
     }
 }
 
-/// Takes the port of `address` on another of this machine's addresses. The server can still have
-/// the port. A socket that gets a port before an address, as those of flows do, cannot.
+/// Takes the port of `address` on another of this machine's addresses, so that no other program
+/// gets it. The server can still bind it. The sockets of flows cannot, because they get a port
+/// before an address.
 fn reserve(address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {

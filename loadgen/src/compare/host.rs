@@ -1,4 +1,5 @@
-//! How late this host is, before anything is measured: threads that sleep as emulated cores do.
+//! How late this host wakes threads, before anything is measured. The threads sleep as emulated
+//! cores do.
 
 use crate::plan::{Plan, cpus};
 use crate::text::{time, wrapped};
@@ -12,8 +13,7 @@ use std::thread;
 const MEASURED: Nanos = Nanos::from_secs(1);
 /// The time from one wake-up of a thread to the next.
 const STEP: Nanos = Nanos::from_millis(1);
-/// The largest lateness, as a share of the shortest request, beside which figures are more than
-/// bounds.
+/// If the lateness is a larger share of the shortest request than this, figures are only bounds.
 const SHARE_MAX: f64 = 0.05;
 
 /// How late threads wake up.
@@ -44,7 +44,7 @@ impl Host {
         Host { late_us: Block::from_sorted(&late_us) }
     }
 
-    /// What to expect of the runs of `plan`, in a sentence.
+    /// One sentence on what to expect of the runs of `plan`.
     pub(crate) fn said(&self, plan: &Plan) -> String {
         let shortest = plan.workload.smallest_cost().plus(plan.workload.time_beside()).times(plan.time_scale);
         let (shortest_us, p99) = (shortest.as_micros_f64(), self.late_us.percentile(Percentile::P99));

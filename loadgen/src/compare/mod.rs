@@ -39,14 +39,14 @@ use virtual_time::VirtualTime;
 /// Any free port on loopback.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The class of cheap requests, and that of dear ones.
+/// The class of cheap requests, and the class of expensive ones.
 const LIGHT: &str = CLASS_NAMES[0];
 const HEAVY: &str = CLASS_NAMES[1];
-/// Time that a run takes beside its requests: a server starts, drains and ends.
+/// Time that a run takes beside its requests: the server starts, drains and ends.
 const BESIDE_RUN: Nanos = Nanos::from_millis(300);
-/// A comparison of the default length lasts no longer, runs that are repeated included ..
+/// A comparison of the default length ends within this time, repeated runs included.
 const LASTS: Nanos = Nanos::from_secs(100);
-/// .. and a longer one by at most this part longer than planned.
+/// A longer comparison takes at most this part longer than planned.
 const LONGER_PART: u64 = 6;
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).
@@ -55,15 +55,14 @@ pub(crate) struct CompareReport {
     schema: &'static str,
     /// How late this host woke threads before the first run.
     host: Host,
-    /// What the last policy shows against others.
+    /// How the last policy does against others.
     pub(crate) verdicts: Vec<Verdict>,
-    /// The runs of each policy that count, together.
+    /// The valid runs of each policy, taken together.
     pub(crate) arms: Vec<Arm>,
-    /// The same policies in virtual time, where the load is steady.
+    /// The same policies in virtual time; `None` where the load is not steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) virtual_time: Option<VirtualTime>,
-    /// One run for each policy, in the order of the flags, for each round in turn. Those that
-    /// repeat others come last.
+    /// For each round, one run for each policy in the order of the flags. Repeated runs come last.
     pub(crate) runs: Vec<ComparedRun>,
     /// Runs without a result.
     pub(crate) failed: Vec<FailedRun>,
@@ -78,24 +77,24 @@ pub(crate) struct FailedRun {
     pub(crate) cause: String,
 }
 
-/// One policy's run, from both sides.
+/// One policy's run, as client and server saw it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ComparedRun {
-    /// The client's side.
+    /// What the client measured.
     #[serde(flatten)]
     pub(crate) report: RunReport,
     /// The name of the run: its policy, numbered if the policy was named more than once.
     pub(crate) arm: String,
-    /// The server's side: the body of its `/latency` after its last request. `None` where it did
-    /// not answer once.
+    /// What the server measured: the body of its `/latency` after its last request. `None` if it
+    /// never answered.
     pub(crate) server: Option<ServerView>,
     /// The simulation of the same requests, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// Runs the comparison and prints it: first what this host and virtual time say, and then what is
-/// measured. VALID where anything is known.
+/// Runs the comparison and prints it: first this host and virtual time, then the measurements. The
+/// result is VALID if anything is known.
 ///
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what
@@ -143,8 +142,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     Ok(report.validity())
 }
 
-/// The plan of each run. Every error of the flags is reported before the first server runs for its
-/// half minute.
+/// The plan of each run. It reports every error of the flags before the first server starts.
 fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
     let plan = settings.plan(ANY_PORT)?;
     schedule::check(&plan)?;
@@ -155,13 +153,13 @@ fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
 }
 
 impl CompareReport {
-    /// Joins what has been measured.
+    /// Combines the runs so far into arms and verdicts.
     fn join(&mut self, questions: &[Question<'_>]) {
         self.verdicts = verdict::verdicts(questions, &self.runs, self.virtual_time.as_ref());
         self.arms = Arm::all(&self.runs);
     }
 
-    /// VALID where anything is known: by a verdict, by a run, or by virtual time.
+    /// VALID if a verdict, a run or virtual time says anything.
     fn validity(&self) -> Validity {
         let is_known = self.virtual_time.is_some()
             || self.verdicts.iter().any(|verdict| verdict.is_usable)
@@ -170,7 +168,7 @@ impl CompareReport {
     }
 }
 
-/// All runs of a comparison, which began at some time.
+/// All runs of a comparison, and when it began.
 struct Campaign<'a> {
     settings: &'a ServerSettings,
     plan: &'a Plan,
@@ -180,7 +178,7 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Makes the runs of `tasks`, and while time is left those that do not count once more with the
+    /// Makes the runs of `tasks`. While time is left, it repeats runs that do not count, with the
     /// next seeds.
     fn run(&self, tasks: Vec<Task>, questions: &[Question<'_>], report: &mut CompareReport) {
         let planned = tasks.len();
@@ -220,7 +218,7 @@ impl Campaign<'_> {
         report.join(questions);
     }
 
-    /// Whether one more run, which takes `one`, ends in time, where so many were planned.
+    /// Whether one more run of length `one` ends in time, if `planned` runs were planned.
     fn has_time(&self, planned: usize, one: Nanos) -> bool {
         let all = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN).times(planned as u64);
         let lasts = LASTS.max(all.plus(Nanos::new(all.get() / LONGER_PART)));
@@ -228,7 +226,7 @@ impl Campaign<'_> {
     }
 }
 
-/// A run to be made.
+/// A run to make.
 #[derive(Clone)]
 struct Task {
     policy: String,
@@ -246,8 +244,8 @@ impl Task {
     }
 }
 
-/// Each policy with the name of its runs: `steal`, or `steal#1` and `steal#2`, which show how much
-/// two runs of one policy differ.
+/// Each policy with the name of its runs. A policy that is named twice has the runs `steal#1` and
+/// `steal#2`, which show how much two runs of one policy differ.
 fn arms(policies: &[String]) -> Vec<(String, String)> {
     let count = |policy: &String, among: &[String]| among.iter().filter(|other| *other == policy).count();
     let arm = |(place, policy): (usize, &String)| match count(policy, policies) {

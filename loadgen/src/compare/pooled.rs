@@ -10,17 +10,17 @@ use serde::Serialize;
 /// The slowdowns (latency over cost) under one policy.
 #[derive(Debug, Serialize)]
 pub(crate) struct Arm {
-    /// The name of its runs.
+    /// The policy's name, numbered if it was named twice.
     pub(crate) arm: String,
-    /// The number of runs that count, and of all.
+    /// The number of runs that count, and of all runs.
     pub(crate) valid: [usize; 2],
-    /// The percentiles over the runs that count together; where none does, over all of them, and
-    /// none is known.
+    /// The percentiles over all runs that count. If none counts, over all runs, and no percentile
+    /// is known.
     pub(crate) slowdown: ByClass<Block>,
-    /// Those of the same requests in virtual time, if these were simulated.
+    /// The percentiles of the same requests in virtual time, if they were simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<ByClass<Block>>,
-    /// The percentiles that this host may have raised: they are upper bounds.
+    /// The percentiles that a late host may have raised: they are upper bounds.
     pub(crate) at_most: ByClass<Vec<&'static str>>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn by_arm(runs: &[ComparedRun]) -> Vec<(&str, Vec<&ComparedRun>)> {
     arms
 }
 
-/// Whether the figures of `run` are what the server did, or bound that from above.
+/// Whether the figures of `run` are right or upper bounds.
 pub(crate) fn counts(run: &ComparedRun) -> bool {
     run.report.effect != Some(Effect::Any)
 }

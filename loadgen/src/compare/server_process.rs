@@ -1,4 +1,4 @@
-//! A server for a comparison: this very binary again, in a process of its own.
+//! A server for a comparison: this binary again, in a process of its own.
 
 use crate::failure::Failure;
 use crate::text::escaped;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// The subcommand that turns this binary into a server.
 const SERVE: &str = "__serve";
-/// The longest wait for a server to be ready: well under a second on an idle machine, longer on one
-/// that compiles.
+/// The longest wait for a server to be ready. An idle machine needs well under a second, a machine
+/// that compiles more.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest wait for a stop, above the server's own limit for draining (5 s).
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
@@ -42,8 +42,8 @@ pub struct ServerProcess {
     pub admin: String,
 }
 
-/// The body of the process that [`ServerProcess::start`] starts: serves like `forebay serve` with
-/// `arguments`, until it is stopped or its parent is gone.
+/// The main function of the process that [`ServerProcess::start`] starts. It serves like `forebay
+/// serve` with `arguments`, until it is stopped or its parent has ended.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
         output::complain(&format!("error: the system does not tell when the parent process ends: {error}"));
@@ -66,9 +66,9 @@ pub(crate) fn check(arguments: &[String]) -> Result<(), Failure> {
 }
 
 impl ServerProcess {
-    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those
-    /// arguments and nothing else: `FOREBAY_*` variables are not passed on. With `verbose` its log
-    /// is shown as it comes.
+    /// Starts `forebay serve` with `arguments` and waits until it is ready. It passes no
+    /// `FOREBAY_*` variables on, so only the arguments count. With `verbose` it shows the server's
+    /// log.
     ///
     /// # Errors
     /// A usage failure when the server refuses its settings, otherwise the reason why it did not
@@ -79,9 +79,9 @@ impl ServerProcess {
         ServerProcess::launch(command, verbose)
     }
 
-    /// Starts `command`. It must print the same first line when it is ready; without an admin
-    /// endpoint it says `admin none`. It must end with 0 on SIGTERM, and with 2 when it refuses its
-    /// settings.
+    /// Starts `command`, which must behave like `forebay serve`. When it is ready it prints the
+    /// same first line, with `admin none` if it has no admin endpoint. It ends with 0 on SIGTERM,
+    /// and with 2 when it refuses its settings.
     ///
     /// # Errors
     /// See [`ServerProcess::start`].
@@ -152,7 +152,8 @@ impl ServerProcess {
         let _ = self.child.wait();
     }
 
-    /// The server's standard error. Only after its end: reading lasts until then.
+    /// The server's standard error. Call it only after the server's end, because it reads until
+    /// then.
     fn log(&mut self) -> String {
         self.log.take().map_or_else(String::new, |log| log.join().expect("reading a log does not panic"))
     }
@@ -164,7 +165,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// This binary as a server whose settings come from its arguments alone.
+/// The command that starts this binary as a server, with settings from arguments alone.
 fn command() -> Result<Command> {
     let program = std::env::current_exe().context("finding our own binary")?;
     let mut command = Command::new(program);
@@ -179,7 +180,7 @@ fn refused(log: &str) -> Failure {
     Failure::usage(format!("the server refused its settings: {log}"))
 }
 
-/// Reads on after the first line, so that the server never waits for room in the pipe.
+/// Keeps reading after the first line, so that the server never waits for room in the pipe.
 fn forward(stdout: impl Read, lines: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         // The channel has no receiver after the first line.
@@ -210,7 +211,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> Result<(SocketAddr, String)> {
     addresses(&line).with_context(|| format!("its first line is `{}`, and not where it listens", escaped(&line)))
 }
 
-/// From `listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002`.
+/// Parses a line like `listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002`.
 fn addresses(line: &str) -> Option<(SocketAddr, String)> {
     let (udp, admin) = line.strip_prefix("listening on udp ")?.split_once(", admin ")?;
     Some((udp.parse().ok()?, admin.trim_end().to_owned()))

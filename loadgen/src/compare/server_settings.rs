@@ -13,10 +13,11 @@ use forebay::inside::sched::PolicyName;
 use forebay::time::Nanos;
 use std::net::SocketAddr;
 
-/// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that
-/// the literature reports on.
+/// Default number of workers, as the literature has it. On a machine with fewer cores they are
+/// emulated.
 pub(crate) const WORKERS_DEFAULT: u16 = 14;
-/// CPUs from which on cores are real by default: two for workers, and two for the generator.
+/// From this number of CPUs on, cores are real by default: two for workers, and two for the
+/// generator.
 const REAL_CPUS_MIN: usize = 4;
 /// The default load, at which the literature compares.
 pub(crate) const LOAD_DEFAULT: f64 = 0.7;
@@ -26,7 +27,7 @@ const DEFAULTS: Defaults =
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
-    /// The flags that they follow from.
+    /// The flags from which the settings follow.
     pub(crate) arguments: CompareArguments,
     /// The number of workers of each server.
     pub(crate) workers: u16,
@@ -40,10 +41,10 @@ pub(crate) struct ServerSettings {
     pub(crate) time_scale: u64,
     /// Value of `--overheads`: what each step costs an emulated core.
     pub(crate) overheads: Overheads,
-    /// Time that a request takes of a worker beside its handler, unscaled. An emulated core is
-    /// charged it, and the kernel takes it of a real one.
+    /// Worker time per request outside its handler, unscaled. Emulated cores are charged it. On
+    /// real cores the kernel takes it.
     pub(crate) beside: Nanos,
-    /// What given values ask too much of, if they do.
+    /// A warning if given values ask for more than this machine can do; else empty.
     pub(crate) warning: String,
 }
 
@@ -108,7 +109,7 @@ impl ServerSettings {
         Ok(settings)
     }
 
-    /// What policies are fitted to: `workload` at the share `load` of the workers.
+    /// The workload and load for which policies choose their sizes.
     pub(crate) fn fit(&self, workload: &Workload, load: f64) -> Fit {
         let workload = workload.clone().with_time_beside(self.beside);
         Fit::new(&workload, self.workers.into(), load).tuned(|tuning| {
@@ -118,8 +119,8 @@ impl ServerSettings {
         })
     }
 
-    /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single
-    /// worker, which is no pool.
+    /// Pool sizes as policy `pools` would choose them, like in `simulate` and `plan`. `None` for a
+    /// single worker.
     fn pools_for(&self, workload: &Workload) -> Option<String> {
         let pools = PolicyName::ALL.iter().find(|name| name.entry().has_pools())?;
         match self.fit(workload, 1.0).policy(*pools).sizes()[..] {
@@ -128,8 +129,8 @@ impl ServerSettings {
         }
     }
 
-    /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system
-    /// picks.
+    /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port chosen by the
+    /// system.
     pub(crate) fn serve_arguments(&self, policy: &str, listen: SocketAddr) -> Vec<String> {
         let set = |flag: &str, value: String| [flag.to_owned(), value];
         let Self { arguments, slice, .. } = self;
@@ -170,8 +171,8 @@ impl ServerSettings {
     }
 }
 
-/// Workers where none are given: on real cores all that the generator leaves, which has a CPU each
-/// for its sender and its receiver.
+/// The default number of workers. On real cores the generator keeps two CPUs, for its sender and
+/// its receiver.
 fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
     match burn {
         Some(Burn::Sleep) => WORKERS_DEFAULT,

@@ -1,9 +1,9 @@
 //! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the
 //! given flags.
 //!
-//! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes
-//! packets rarer at the same load; the scale chosen here is the smallest round one at which they
-//! fit. README.md beside this file has the rule.
+//! A comparison shows nothing if the machine is busy with packets. Scaling every cost up makes
+//! packets rarer at the same load. The scale is the smallest round one at which the packets fit.
+//! README.md beside this file has the rule.
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
@@ -13,17 +13,17 @@ use forebay::config::Burn;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
 
-/// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
+/// Packets per second that the sender can send if sender and receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
-/// Kernel time per request on the server's side, whatever the handler does. It is an estimate for
-/// every host.
+/// Kernel time per request on the server's side, whatever the handler does. The same estimate
+/// serves every host.
 const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
-/// The largest share of the server's CPU time for the kernel's part.
+/// The largest share of the server's CPU time that the kernel's part may take.
 const KERNEL_SHARE_MAX: f64 = 0.05;
-/// On an emulated core the shortest request lasts at least so long, next to which it oversleeps
-/// little (50 us), ..
+/// On an emulated core the shortest request lasts at least this long. A core oversleeps about 50
+/// us, which is little beside it.
 const EMULATED_MIN: Nanos = Nanos::from_millis(2);
-/// .. unless that takes a larger scale than this.
+/// The scale is not raised above this for [`EMULATED_MIN`].
 const EMULATED_TIME_SCALE_MAX: u64 = 1_000;
 const TIME_SCALE_MAX: u64 = 1_000_000;
 
@@ -48,18 +48,18 @@ pub(crate) struct Given<'a> {
     pub(crate) time_scale: Option<u64>,
 }
 
-/// Real cores on a machine with more CPUs than workers, emulated ones on any other.
+/// Real cores if the machine has more CPUs than workers, otherwise emulated ones.
 pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
     if usize::from(workers) < cpus { Burn::Cpu } else { Burn::Sleep }
 }
 
 /// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with
 /// `cpus` CPUs. On emulated cores the shortest request must also be long enough. Given values are
-/// used unchanged, and a given rate is not made to fit. Returns the scale, and a warning where
-/// given values do not fit.
+/// used unchanged, even if they do not fit. Returns the scale, and a warning if given values do not
+/// fit.
 ///
 /// # Errors
-/// A usage failure where no time scale is large enough.
+/// A usage failure if no time scale is large enough.
 pub(crate) fn size(cpus: usize, given: &Given<'_>) -> Result<(u64, String), Failure> {
     let least = if given.burn == Burn::Cpu { 1 } else { least_emulated(given.workload) };
     let time_scale = match (given.time_scale, given.rate) {
@@ -74,7 +74,7 @@ pub(crate) fn size(cpus: usize, given: &Given<'_>) -> Result<(u64, String), Fail
     Ok((time_scale, warning(cpus, given, time_scale)))
 }
 
-/// What is too much of the run at `time_scale`, if anything is.
+/// A warning about what does not fit at `time_scale`; empty if everything fits.
 fn warning(cpus: usize, given: &Given<'_>, time_scale: u64) -> String {
     let mut said = String::new();
     if given.overfills(cpus, time_scale) > 1.0 {
@@ -103,7 +103,7 @@ impl Given<'_> {
         self.rate.unwrap_or_else(of_load)
     }
 
-    /// The highest rate at any time, and the number of requests in all, or a little more.
+    /// The highest rate at any time, and an upper estimate of the number of requests.
     fn demand(&self, time_scale: u64) -> (f64, f64) {
         let first = self.rate(time_scale);
         // At this rate the second workload asks for as much CPU time.
@@ -111,8 +111,8 @@ impl Given<'_> {
         (first.max(second), (first + second) * self.lasts.as_secs_f64())
     }
 
-    /// The highest rate of the sender, and the rate at which the kernel takes all of the server's
-    /// CPU time.
+    /// The highest rate that the sender can send, and the rate at which the kernel takes all of the
+    /// server's CPU time.
     fn room(&self, cpus: usize) -> (f64, f64) {
         let workers = usize::from(self.workers);
         // Workers that burn leave the generator what is left over; one CPU is shared by sender and
@@ -123,7 +123,7 @@ impl Given<'_> {
         (sender, server as f64 / KERNEL_PER_PACKET.as_secs_f64())
     }
 
-    /// The factor by which the run has to shrink to fit; at most 1 if it fits.
+    /// By which factor the run is too large for the machine; at most 1 if it fits.
     fn overfills(&self, cpus: usize, time_scale: u64) -> f64 {
         let ((rate, requests), (rate_max, kernel_rate)) = (self.demand(time_scale), self.room(cpus));
         // A schedule is drawn at random, and has room for six standard deviations more than the
@@ -133,7 +133,7 @@ impl Given<'_> {
     }
 }
 
-/// The smallest scale on emulated cores, whatever the packets.
+/// The smallest scale on emulated cores, without regard to packets.
 fn least_emulated(workload: &Workload) -> u64 {
     let shortest = workload.smallest_cost().plus(workload.time_beside());
     let long_enough = |scale: &u64| *scale >= EMULATED_TIME_SCALE_MAX || shortest.times(*scale) >= EMULATED_MIN;

@@ -1,4 +1,4 @@
-//! A comparison for people: a picture, what it shows, what it does not know, and one table.
+//! A comparison for people: a picture, verdicts, what is not known, and one table.
 
 use crate::compare::pooled::{Arm, counts};
 use crate::compare::server_settings::ServerSettings;
@@ -19,7 +19,7 @@ use std::fmt::Write;
 /// The percentiles of the table.
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9];
 
-/// The percentiles of a bar, and what fills it up to each.
+/// The percentiles of a bar, and the character that fills the bar up to each.
 const SHADES: [(Percentile, char); 3] = [(Percentile::P50, '█'), (Percentile::P99, '▓'), (Percentile::P99_9, '░')];
 /// Columns of the longest bar.
 const COLUMNS: usize = 44;
@@ -71,7 +71,7 @@ pub(crate) fn accounts(report: &CompareReport, plan: &Plan) -> String {
     text
 }
 
-/// What virtual time says, before anything is measured.
+/// The result of virtual time, which is printed before anything is measured.
 pub(crate) fn predicted(all: &VirtualTime, questions: &[Question<'_>]) -> String {
     let light = all.policies.first().map_or(ALL_CLASSES, |one| light_of(&one.slowdown));
     let rows = all.policies.iter().filter_map(|one| Some((&one.policy[..], one.slowdown.of(light)?, &[][..])));
@@ -95,7 +95,7 @@ fn light_of<T>(classes: &ByClass<T>) -> &'static str {
     if classes.of(LIGHT).is_some() && classes.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES }
 }
 
-/// The picture of what was measured, and what it shows.
+/// The picture of the measurements, and the verdicts.
 fn measured(report: &CompareReport) -> String {
     let Some(first) = report.arms.first() else { return String::new() };
     let light = light_of(&first.slowdown);
@@ -138,7 +138,7 @@ pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     page::render("loadgen compare", include_str!("page.js"), &data)
 }
 
-/// What the marks of the figures mean, where there are any.
+/// The legend of the marks that figures have, if any.
 fn marks(report: &CompareReport) -> String {
     let told = || {
         report
@@ -161,7 +161,7 @@ fn marks(report: &CompareReport) -> String {
     if marks.is_empty() { String::new() } else { marks.join("; ") + ".\n" }
 }
 
-/// The runs that do not count, by number, and the cause of the first.
+/// The runs that do not count, by number, with the cause of the first.
 fn invalid(report: &CompareReport) -> String {
     let invalid =
         report.runs.iter().filter(|run| !counts(run)).map(|run| run.report.reasons.first().map(String::as_str));
@@ -208,13 +208,13 @@ fn slowdowns(report: &CompareReport) -> String {
     groups(&text, SHOWN.last(), ["measured", beside.unwrap_or_default()]) + &text
 }
 
-/// The classes of the table: each of them, or `all` where there is one.
+/// The classes of the table: each of them, or `all` if there is only one.
 fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }
 
-/// The bars of `rows`, each a name with its slowdowns and the percentiles that are upper bounds,
-/// and their scale, in 80 columns.
+/// The bars of `rows` and their scale, in 80 columns. A row has a name, slowdowns, and the
+/// percentiles that are upper bounds.
 fn bars(rows: &[(&str, &Block, &[&str])]) -> String {
     let name_columns = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let values = |block: &Block| SHADES.map(|(percentile, _)| block.percentile(percentile));
@@ -250,7 +250,7 @@ fn is_at_most(at_most: &[&str], percentile: Percentile) -> bool {
     at_most.contains(&percentile.name())
 }
 
-/// The powers of ten below the bars, and the legend above the figures.
+/// The powers of ten below the bars, and the legend.
 fn axis(name_columns: usize, decades: usize) -> String {
     let mut line = " ".repeat(name_columns + 2);
     for power in 0..=decades {

@@ -1,4 +1,4 @@
-//! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the
+//! Validation (`compare --simulate`): simulates the requests of each run in virtual time, under the
 //! server's policy.
 
 use crate::compare::server_settings::ServerSettings;
@@ -20,25 +20,25 @@ use serde::Serialize;
 /// The simulation of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Simulated {
-    /// Sizes and budgets, in words.
+    /// The policy's sizes and budgets, in words.
     chosen: String,
-    /// The cost of each step, on the scale of the costs.
+    /// The cost of each step, unscaled like the costs of requests.
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
-    /// The slowdowns in batches, to be joined with those of other runs.
+    /// The same slowdowns in batches, so that they can be joined with other runs.
     #[serde(skip)]
     pub(crate) slowdowns: ByClass<Sample>,
-    /// What virtual time chose of a policy that follows what it measures, where the server chose
+    /// Where the policy follows measurements: its choice in virtual time, if the server chose
     /// something else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disagreement: Option<String>,
-    /// Under `isolated`, how many replies named the worker that was predicted for their flow.
+    /// Under `isolated`: how many replies named the worker that the flow map predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sockets: Option<Sockets>,
 }
 
-/// The agreement of answers with the flow map.
+/// How well answers agree with the flow map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sockets {
     /// The number of requests that were served.
@@ -48,8 +48,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Of the answers of `exchange`, how many came from another worker than that of their flow.
-    /// What was not served counts neither way: such a reply names no worker.
+    /// How many answers of `exchange` came from another worker than the flow map predicts. Requests
+    /// that were not served are left out, because their replies name no worker.
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {

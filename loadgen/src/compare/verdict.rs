@@ -1,12 +1,11 @@
 //! How much better or worse one policy is than another, over all rounds.
 //!
-//! Each round gives one ratio of the two policies' percentiles. The interval is that of the mean of
-//! their logarithms, by Student's t. It contains the differences between two runs of the same
-//! server. The percentile follows from the plan, before anything is measured: see [`percentiles`].
+//! Each round gives one ratio of the two policies' percentiles. The interval is a Student's t
+//! interval of the mean of the ratios' logarithms, so it includes differences between runs of one
+//! server. The percentile is chosen before anything is measured: see [`percentiles`].
 //!
-//! A host that is late can only raise a percentile, which is an upper bound then. So a round has a
-//! lower ratio and an upper one. The ends of the interval come from these, and a verdict may have
-//! one end alone.
+//! A late host can only raise a percentile, which is then an upper bound. So a round has a lower
+//! and an upper ratio, from which the ends of the interval follow. A verdict may have only one end.
 
 use crate::compare::pooled::{by_arm, counts};
 use crate::compare::virtual_time::VirtualTime;
@@ -21,14 +20,14 @@ use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
-/// Independent values that must be expected above a percentile for it to be told.
+/// So many independent values must be expected above a percentile before a verdict uses it.
 const ABOVE_MIN: f64 = 6.0;
-/// Rounds that a verdict needs, where more are made; and half of them.
+/// Rounds that a verdict needs if more are made. It also needs half of them.
 const ROUNDS_MIN: usize = 3;
-/// The percentiles that a verdict may be about.
+/// The percentiles that a verdict may use.
 const TOLD: [Percentile; 3] = [Percentile::P99_9, Percentile::P99, Percentile::P90];
 
-/// One policy against another.
+/// One policy compared with another.
 #[derive(Debug, Serialize)]
 pub(crate) struct Verdict {
     policy: String,
@@ -38,20 +37,20 @@ pub(crate) struct Verdict {
     percentile: Percentile,
     /// Rounds in which the runs of both count.
     rounds: usize,
-    /// The other policy's percentile of the slowdown over that of `policy`: above 1, `policy` is
-    /// better. `None` where no round knows both.
+    /// The other policy's percentile of the slowdown over this policy's. Above 1, `policy` is
+    /// better. `None` if no round knows both.
     ratio: Option<f64>,
     /// The lower end of its 95 % interval; `None` without one.
     low: Option<f64>,
     /// The upper end.
     high: Option<f64>,
-    /// The same ratio in virtual time, where that is known.
+    /// The same ratio in virtual time, if known.
     virtual_time: Option<f64>,
-    /// Whether enough rounds count, and say something.
+    /// Whether enough rounds count and give a ratio.
     pub(crate) is_usable: bool,
 }
 
-/// One policy is compared with another at a percentile of a class.
+/// Two policies, a class and a percentile to compare.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
     policy: &'a str,
@@ -89,9 +88,9 @@ pub(crate) fn verdicts(
     questions.iter().map(one).collect()
 }
 
-/// The highest percentile of each class that `rounds` rounds of `plan` can tell, at least p90. At
+/// The highest percentile of each class, at least p90, that `rounds` rounds of `plan` can tell. At
 /// least six independent values must be expected above it. Requests that wait behind the same heavy
-/// one count as one.
+/// request count as one.
 pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
     let memory = memory_of(plan, requests, plan.load());
     let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
@@ -117,8 +116,8 @@ impl Question<'_> {
 }
 
 impl VirtualTime {
-    /// The ratio of the figures of both policies: above 1, the one in question is better. Two arms
-    /// of one policy are one run here, and have none.
+    /// The ratio of both policies' figures. Above 1, `question`'s policy is better. `None` for two
+    /// arms of one policy, which virtual time simulates once.
     fn ratio(&self, question: &Question<'_>) -> Option<f64> {
         let [policy, against] =
             [question.policy, question.against].map(|arm| arm.split('#').next().unwrap_or_default());
@@ -126,7 +125,7 @@ impl VirtualTime {
         if policy == against { None } else { Some(known(against)? / known(policy)?) }
     }
 
-    /// What virtual time says to `questions`, a sentence each.
+    /// One sentence per question with the answer of virtual time.
     pub(crate) fn said(&self, questions: &[Question<'_>]) -> Vec<String> {
         questions.iter().filter_map(|question| Some(question.said(self.ratio(question)?))).collect()
     }
@@ -184,7 +183,7 @@ impl Verdict {
     }
 }
 
-/// The rounds: runs of both policies that count, with the same seed where there are any.
+/// The rounds: pairs of valid runs of both policies, with the same seed if possible.
 fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r ComparedRun, &'r ComparedRun)> {
     let [own, mut other] = [own, other].map(|runs| runs.iter().copied().filter(|run| counts(run)).collect::<Vec<_>>());
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
@@ -199,22 +198,21 @@ fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r Com
     pairs
 }
 
-/// The rounds that the host did not disturb, where they are enough, and else all.
+/// The rounds that the host did not disturb if there are enough, otherwise all rounds.
 fn sharpest(ratios: Vec<Interval>) -> Vec<Interval> {
     let exact: Vec<Interval> = ratios.iter().copied().filter(|ratio| ratio.low == ratio.high).collect();
     if exact.len() >= ROUNDS_MIN && 2 * exact.len() >= ratios.len() { exact } else { ratios }
 }
 
-/// The ratio of one round, of a percentile that is between `above` over one that is between
-/// `below`.
+/// The ratio of one round: one percentile lies in the interval `above`, the other in `below`.
 fn ratio(above: Interval, below: Interval) -> Interval {
     let low = if below.high.is_finite() && below.high > 0.0 { above.low / below.high } else { 0.0 };
     let high = if below.low > 0.0 { above.high / below.low } else { f64::INFINITY };
     Interval { low, high }
 }
 
-/// The mean ratio of several rounds, where all know theirs, and its interval; one-sided where some
-/// rounds know one side.
+/// The mean ratio of several rounds if all have one, and its interval. The interval is one-sided if
+/// rounds know only one side.
 fn over_rounds(ratios: &[Interval]) -> (Option<f64>, Interval) {
     let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| (ratio.low, ratio.high)).unzip();
     let (least, most) = (stats::of_runs(&lows), stats::of_runs(&highs));

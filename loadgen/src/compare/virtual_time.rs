@@ -1,5 +1,5 @@
-//! The same policies in virtual time: what they would do on as many workers as the literature
-//! reports on, however few CPUs this machine has.
+//! The same policies in virtual time, on as many workers as in the literature, however few CPUs
+//! this machine has.
 
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::lab::stats::Block;
@@ -37,8 +37,8 @@ pub(crate) struct Policy {
     pub(crate) slowdown: ByClass<Block>,
 }
 
-/// Simulates each policy that virtual time knows. A mix that shifts, or a load above that of the
-/// workers, has no figures that time does not change.
+/// Simulates each policy that exists in virtual time. `None` if the mix shifts or the load exceeds
+/// the capacity, because the figures then depend on the length of the run.
 pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let arguments = &settings.arguments;
     let offer = &arguments.offer;

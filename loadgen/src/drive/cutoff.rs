@@ -1,14 +1,14 @@
-//! Early end of a run that cannot become valid any more.
+//! Ends a run early that can no longer become valid.
 
 use crate::drive::live::Live;
 use crate::drive::schedule::Request;
 use forebay::time::Nanos;
 
-/// A server without an answer for this long, plus the largest cost, is gone. A sender that is this
-/// late will not catch up.
+/// If a server does not answer for this long plus the largest cost, it is gone. If a sender is this
+/// late, it does not catch up.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// The number of unanswered requests needed for that conclusion: a slow run may lose one or two and
-/// still be valid.
+/// A server counts as gone only if this many requests are unanswered. A slow run may lose one or
+/// two and still be valid.
 const UNANSWERED_MIN: u64 = 10;
 
 /// Watches a run for reasons to end it.
@@ -35,7 +35,7 @@ impl<'a> Cutoff<'a> {
         self.refusal(elapsed, live).or_else(|| self.silence(elapsed, live)).or_else(|| self.lateness(elapsed, live))
     }
 
-    /// A server that answered before may come back.
+    /// Reports a refused connection, unless the server has answered before and may come back.
     fn refusal(&self, elapsed: Nanos, live: &Live) -> Option<String> {
         let seconds = elapsed.as_secs_f64();
         let reason =

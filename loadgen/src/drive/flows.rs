@@ -1,5 +1,5 @@
-//! Flows: one connected socket each, so that each has a source port of its own and receives only
-//! from its server.
+//! Flows: one connected socket each. So each flow has its own source port, and receives only from
+//! its server.
 
 use crate::sources::nth;
 use anyhow::{Context, Result, anyhow};
@@ -15,22 +15,21 @@ use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Timeout of a request to learn one flow's worker: a wake-up on an idle machine, longer on one
-/// that compiles meanwhile.
+/// Timeout of a request that learns one flow's worker. It covers a wake-up on a machine that
+/// compiles meanwhile.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Requests per flow. A datagram may be lost, because a socket is full or an earlier server's end
-/// is reported only now.
+/// Requests per flow. A datagram may be lost because a socket is full, or because the kernel only
+/// now reports that an earlier server ended.
 const TRIES: u64 = 5;
 
-/// Receive buffer requested per socket. A flow carries a small part of the load, so this absorbs a
-/// stall of our own receiver. More than the usual system limit would not be granted anyway.
+/// Receive buffer requested per socket. A flow carries a small part of the load, so this suffices
+/// while our receiver stalls. The usual system limit does not allow more.
 const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
-/// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes
-/// to servers.
+/// Descriptors for everything else: standard streams, poll, admin connection, pipes to servers.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps. They send
-/// from `sources`, or from the address that the system chooses.
+/// from `sources`, or from an address that the system chooses.
 ///
 /// # Errors
 /// If the system refuses to open that many sockets, to bind them to their sources, or to connect
@@ -70,7 +69,8 @@ fn open_one(target: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// What the kernel says where no port is left at the source: EADDRINUSE to bind, EAGAIN to connect.
+/// Explains the kernel's error when no source port is left: EADDRINUSE for bind, EAGAIN for
+/// connect.
 fn without_ports(error: Error) -> Error {
     if ![ErrorKind::AddrInUse, ErrorKind::WouldBlock].contains(&error.kind()) {
         return error;
@@ -79,8 +79,8 @@ fn without_ports(error: Error) -> Error {
     Error::new(error.kind(), format!("no source port is left (one for each of --flows); {allowed}"))
 }
 
-/// The soft limit is 1,024 on most systems, for the sake of programs that use `select`; the hard
-/// limit is far higher.
+/// Raises the soft limit of descriptors. It is 1,024 on most systems, for programs that use
+/// `select`; the hard limit is far higher.
 fn raise_descriptor_limit(needed: u64) -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= needed {
@@ -93,8 +93,8 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
 }
 
-/// The worker that serves each of `flows`, learnt by one request each. Needs a server under
-/// `isolated`, where a reply names the worker that owns the socket.
+/// Learns which worker serves each of `flows`, by one request each. The server must run `isolated`,
+/// where a reply names the worker that owns the socket.
 ///
 /// # Errors
 /// If a request is not answered.

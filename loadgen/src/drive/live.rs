@@ -33,7 +33,7 @@ impl Live {
         self.replied.load(Ordering::Relaxed)
     }
 
-    /// Requests that could still be replied to, or `None` while more are being sent.
+    /// Requests that may still get a reply, or `None` while more are being sent.
     pub(crate) fn outstanding(&self) -> Option<u64> {
         // Ordering: Acquire pairs with the Release in `finish_sending`: with it come the sender's
         // final counts, without it the receiver could stop before the last replies.
@@ -61,13 +61,13 @@ impl Live {
         self.replied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that no server has the port, as the target's host says.
+    /// Notes that the target's host reports that no server has the port.
     pub(crate) fn note_refusal(&self) {
         // Ordering: no data comes with the flag.
         self.port_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the target's host has said that no server has the port, and no reply has come.
+    /// Whether the target's host reported that no server has the port, and no reply has come.
     pub(crate) fn is_refused(&self) -> bool {
         // Ordering: as above.
         self.port_refused.load(Ordering::Relaxed) && self.replied() == 0

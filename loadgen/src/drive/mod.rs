@@ -1,4 +1,4 @@
-//! One run in progress: requests are drawn and sent at their times, and their replies received.
+//! One run: draws requests, sends them at their times, and receives their replies.
 
 pub(crate) mod cutoff;
 pub mod flows;
@@ -19,7 +19,7 @@ use receiver::Replies;
 use schedule::Request;
 use sender::Sent;
 
-/// Sends that are later than this are counted.
+/// A send that is later than this counts as slipped.
 pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
 /// The requests of a run, and what became of them.

@@ -1,5 +1,5 @@
-//! Sends that our own kernel dropped. `sendto` returns success for a datagram that a full device
-//! queue then drops. Only the counters of the network namespace show it.
+//! Sends that our own kernel dropped. If a full device queue drops a datagram, `sendto` still
+//! returns success. Only the counters of the network namespace show the drop.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -9,7 +9,7 @@ const IPV4: &str = "/proc/self/net/snmp";
 const IPV6: &str = "/proc/self/net/snmp6";
 
 /// `SndbufErrors` of UDP over both IP versions: datagrams that the kernel did not send for lack of
-/// room. They count from the start of this network namespace, and for all of its processes.
+/// room. The counter covers all processes of this network namespace since its start.
 ///
 /// # Errors
 /// If the system does not report them.

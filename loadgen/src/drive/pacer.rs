@@ -1,10 +1,10 @@
 //! The pacer: how the sending thread waits for the time of each request, and how it gets a CPU in
 //! time.
 //!
-//! A thread that wakes on time still has to get a CPU. Where workers burn all of them, the kernel
-//! lets a worker finish its turn of some milliseconds first, and the schedule slips by as much. A
-//! thread of real-time priority does not wait for ordinary threads. If it kept its CPU, ordinary
-//! threads would never run again. So it sleeps between its sends, and never spins.
+//! A thread that wakes on time still has to get a CPU. If workers burn CPU time on all CPUs, the
+//! kernel lets a worker run on for some milliseconds first, and the schedule slips. A thread with
+//! real-time priority runs before ordinary threads. It must sleep between its sends and never spin,
+//! because ordinary threads on its CPU could not run otherwise.
 
 use crate::interrupt::Interrupt;
 use forebay::time::{Nanos, clock};
@@ -20,29 +20,29 @@ use thread_priority::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pacer {
-    /// It sleeps, and runs before every ordinary thread when it wakes (`SCHED_FIFO`, the lowest
-    /// real-time priority).
+    /// It sleeps between sends. When it wakes it runs before every ordinary thread (`SCHED_FIFO`,
+    /// the lowest real-time priority).
     RealTime,
-    /// It sleeps, and takes its turn when it wakes: real-time priority was refused.
+    /// It sleeps between sends and competes with other threads: the system refused real-time
+    /// priority.
     #[default]
     Ordinary,
-    /// It spins through the last microseconds, on a CPU that neither workers nor receiver need.
+    /// It spins for the last microseconds, on a CPU that neither workers nor receiver need.
     Spinning,
-    /// It never sleeps and receives between its sends, on the one CPU that the workers leave over.
-    /// Two threads would hold each other up there. A thread that sleeps is late by the time that an
-    /// idle CPU takes to wake. On virtual machines that is tens of microseconds, more than many
-    /// requests take.
+    /// It never sleeps, and receives between its sends, on the one CPU that the workers leave free.
+    /// Two threads would delay each other there. A sleeping thread would be late by the wake-up of
+    /// an idle CPU. On virtual machines this takes tens of microseconds, more than many requests.
     Alternating,
 }
 
-/// Spun instead of slept before a send: about the time a sleeping thread takes to wake.
+/// The last part of a wait, which is spun: about the time that a sleeping thread takes to wake.
 const SPIN: Nanos = Nanos::from_micros(50);
 /// The longest sleep, so that an interrupt is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(50);
 
 impl Pacer {
-    /// Makes the calling thread a pacer until it ends, beside a thread that receives; `may_spin`
-    /// says whether each has a CPU of its own.
+    /// Makes the calling thread a pacer until it ends, beside a thread that receives. `may_spin`
+    /// says whether each of the two has a CPU of its own.
     pub(crate) fn start(may_spin: bool) -> Pacer {
         // Without it the kernel may wake a sleeper 50 us late, to save power. If refused, the slip
         // shows it.
@@ -57,9 +57,9 @@ impl Pacer {
         }
     }
 
-    /// Returns the time once `intended` has come, or `None` when interrupted before. A pacer that
-    /// alternates calls `between` until then, and once where it is late already: a sender that is
-    /// behind must not stop receiving.
+    /// Waits until `intended` and returns the time, or `None` when interrupted before. A pacer that
+    /// alternates calls `between` meanwhile. It does so once even if it is late, because a late
+    /// sender must not stop receiving.
     pub(crate) fn wait_until(self, intended: Nanos, interrupt: &Interrupt, mut between: impl FnMut()) -> Option<Nanos> {
         let spin = match self {
             Pacer::RealTime | Pacer::Ordinary => Nanos::ZERO,

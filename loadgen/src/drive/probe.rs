@@ -1,4 +1,4 @@
-//! The probe: the server's own figures in the course of a run.
+//! The probe reads the server's own figures during a run.
 
 use crate::drive::reconciled::Reconciled;
 use crate::endpoint::{Endpoint, ServerView};
@@ -8,13 +8,13 @@ use forebay::time::{Nanos, clock};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for a server without progress: after a run it may still hold requests whose
+/// How long to wait for a server without progress. After a run it may still hold requests whose
 /// replies are no longer awaited. Each datagram received or finished restarts the wait.
 const PROGRESS_WAIT: Nanos = Nanos::from_secs(5);
 /// The wait for a server without progress after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
-/// The longest wait in all, whatever the server does: its sockets hold no more than this at any
-/// load worth a run.
+/// The longest wait in all. At any load worth a run, the server's sockets hold no more work than
+/// this.
 const WAIT_MAX: Nanos = Nanos::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -26,7 +26,7 @@ pub(crate) struct Probe<'a> {
     first: Option<ServerView>,
     /// The answer from which the figures of the run count.
     baseline: Option<ServerView>,
-    /// When that answer and the last one came.
+    /// When the baseline and the last answer came.
     baseline_at: Nanos,
     last_at: Nanos,
     /// The last answer.
@@ -59,7 +59,7 @@ impl<'a> Probe<'a> {
         self.baseline_at = self.last_at;
     }
 
-    /// Reads until the server has received all of our `sent` datagrams and holds none of them, or
+    /// Reads until the server has received all `sent` datagrams and holds none of them, or until it
     /// makes no progress.
     pub(crate) fn settle(&mut self, sent: u64, interrupt: &Interrupt) {
         let begun = clock::now();
@@ -104,9 +104,9 @@ impl<'a> Probe<'a> {
         Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 
-    /// The share of `measured` that the server's `workers` were busy, from the baseline to the last
-    /// answer; `None` where the server does not tell. What a run leaves behind counts as its own,
-    /// so it may come to more than all: then 1.
+    /// The share of `measured` for which the server's `workers` were busy, from the baseline to the
+    /// last answer. `None` if the server does not tell. At most 1, because work left over after the
+    /// run counts too.
     pub(crate) fn utilisation(&self, workers: u16, measured: Nanos) -> Option<f64> {
         let busy_us = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::busy_us);
         let busy_us = busy_us(&self.last)? - busy_us(&self.baseline)?;
@@ -119,8 +119,8 @@ impl<'a> Probe<'a> {
         self.last.as_ref().is_some_and(|last| last.burn().as_deref() == Some("sleep"))
     }
 
-    /// With emulated cores, the time that the server's workers overslept in the run, as a share of
-    /// the time to sleep. An error is the reason why that is unknown.
+    /// With emulated cores: the time that workers overslept, as a share of the time that they
+    /// should have slept. An error says why this is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
         let last = self.last.as_ref().filter(|_| self.is_emulated())?;
         let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));
@@ -131,9 +131,9 @@ impl<'a> Probe<'a> {
         Some(Ok(if slept_us > 0.0 { overshoot_us / slept_us } else { 0.0 }))
     }
 
-    /// The time that the server's workers waited for a CPU in the run, as a share of the run and of
-    /// each of them. `None` without an endpoint that says so, and with emulated cores, which share
-    /// few CPUs and wait for none.
+    /// How long the server's workers waited for a CPU, as a share of the run and per worker. `None`
+    /// without an endpoint that tells. Also `None` with emulated cores, which share few CPUs and
+    /// wait for none.
     pub(crate) fn run_queue_share(&self) -> Option<f64> {
         let (before, last) = self.baseline.as_ref().zip(self.last.as_ref())?;
         let waited_us = last.run_queue_wait_us()? - before.run_queue_wait_us()?;
@@ -159,7 +159,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// The reason why `now` cannot be an answer of the server that gave `before`.
+/// Why `now` cannot come from the server that answered `before`.
 fn restarted(before: &ServerView, now: &ServerView) -> Option<String> {
     if let (Some(then), Some(since)) = (before.start_time_seconds(), now.start_time_seconds())
         && then != since

@@ -1,11 +1,10 @@
-//! The receiver: reads every flow and records, for each request, the reply that ends it. It also
-//! sends the retries: it is the one to know what must be sent again, and the sender keeps to its
-//! schedule. It has a thread of its own, or where one CPU is all there is the sender's, between the
-//! sends.
+//! The receiver reads every flow, and records for each request the reply that ends it. It also
+//! sends the retries, because it knows which are due, and the sender keeps to its schedule. It has
+//! its own thread. If only one CPU is free, it runs on the sender's thread between sends.
 //!
-//! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is
-//! not charged to the server. The stamp is on the real-time clock; how long ago it was is
-//! subtracted from the monotonic time of reading.
+//! A reply's time is the kernel's receive stamp, so the server is not charged for our thread's
+//! wake-up. The stamp is on the real-time clock. Its age is subtracted from the monotonic time of
+//! reading.
 
 use crate::drive::live::Live;
 use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
@@ -32,8 +31,8 @@ const EVENTS: usize = 1_024;
 /// The longest wait for outstanding replies after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
-/// The reply that ended a request: the first, or where a request is sent again the first that
-/// leaves no reason to.
+/// The reply that ended a request. It is the first one, or with retries the first one that needs no
+/// further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
@@ -42,11 +41,11 @@ pub struct Reply {
     pub status: Status,
     /// The worker that finished the request, as named in the reply.
     pub worker: u16,
-    /// Time from the server's kernel to the end of the handler, as told in the reply: on an
-    /// emulated core the core's own.
+    /// Time from the server's kernel to the end of the handler, as the reply tells. On an emulated
+    /// core this is the core's own time.
     pub served: Nanos,
-    /// True if it came after all retries, when its client had given up. A run without retries says
-    /// by the latency alone what is late.
+    /// Whether it came after all retries, when its client had given up. Without retries the latency
+    /// alone says what is late.
     pub late: bool,
 }
 
@@ -57,7 +56,7 @@ pub(crate) struct Replies {
     pub(crate) last: Vec<Option<Reply>>,
     /// The number of all datagrams received.
     pub(crate) heard: u64,
-    /// Replies to attempts that had one already, or to requests that had ended.
+    /// Replies to an attempt that had one already, or to a request that had ended.
     pub(crate) duplicates: u64,
     /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
@@ -69,7 +68,7 @@ pub(crate) struct Replies {
     pub(crate) attempts: AttemptCounts,
 }
 
-/// What receives the replies of a run, over all its flows, and sends its retries.
+/// Receives the replies of a run over all its flows, and sends its retries.
 pub(crate) struct Receiver<'a> {
     replies: Replies,
     clients: Clients<'a>,
@@ -77,8 +76,8 @@ pub(crate) struct Receiver<'a> {
     sockets: &'a [UdpSocket],
     poll: Poll,
     events: Events,
-    /// Flows that the poll has reported and that have not been read to the end: each is reported
-    /// once per arrival (edge-triggered).
+    /// Flows that the poll has reported and that are not read to the end. The poll is
+    /// edge-triggered: it reports each arrival once.
     ready: VecDeque<usize>,
     buffer: [u8; DATAGRAM_MAX_BYTES],
     control: Vec<u8>,
@@ -115,8 +114,8 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// Receives until nothing is outstanding: without retries no longer than `timeout` after the
-    /// last send, with retries until every client has given up.
+    /// Receives until no reply is awaited any more. Without retries this is at most `timeout` after
+    /// the last send, with retries when every client has given up.
     ///
     /// # Errors
     /// If the kernel refuses to poll or to receive.
@@ -146,8 +145,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Reads one datagram if one is there, for a sender that receives between its sends: it is late
-    /// by no more than this takes.
+    /// Reads one datagram if there is one, for a sender that receives between its sends. So this
+    /// delays the sender only briefly.
     ///
     /// # Errors
     /// If the kernel refuses to poll or to receive.
@@ -173,8 +172,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Sends every retry whose time has come, if there are to be any; `began` = when the sockets
-    /// were last looked into.
+    /// Sends every retry that is due, if `retrying`. `began` is when the sockets were last read.
     fn retry(&mut self, began: Nanos, retrying: bool) {
         // A reply that came in time has been read by now, unless some sockets are still to be
         // reported.
@@ -191,8 +189,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Reads one datagram of the flow that has been ready for longest, or finds that it has no
-    /// more.
+    /// Reads one datagram of the flow that has been ready for longest, or removes the flow if it
+    /// has none.
     fn read_one(&mut self) -> Result<()> {
         let Some(&flow) = self.ready.front() else { return Ok(()) };
         match self.take_one(flow, self.sockets[flow].as_raw_fd()) {
@@ -234,8 +232,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that
-    /// it was sent over.
+    /// The attempt that a reply answers, if this run sent that attempt over that flow.
     fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
         let attempt = self.datagrams.attempt(header.stamp)?;
         let request = self.clients.schedule.get(header.id as usize)?;
@@ -245,9 +242,9 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and
-/// reading moves the result, but never past now. A time before the send is corrected where replies
-/// are matched to requests.
+/// The time of the kernel's receive stamp on the monotonic clock. If the real-time clock was set
+/// between stamp and reading, the result is wrong, but never after now. A time before the send is
+/// corrected where replies are matched to requests.
 pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {

@@ -1,4 +1,4 @@
-//! Datagram counts of client and server, compared.
+//! The datagram counts of client and server, compared.
 
 use crate::endpoint::ServerView;
 use serde::Serialize;
@@ -29,8 +29,7 @@ impl Reconciled {
         Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
     }
 
-    /// The reason why figures must not rest on these counts; `None` if every datagram is accounted
-    /// for.
+    /// Why figures must not rest on these counts; `None` if every datagram is accounted for.
     pub(crate) fn objection(&self) -> Option<String> {
         let Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted } = *self;
         let Some(dropped) = server_kernel_dropped else {

@@ -1,13 +1,13 @@
-//! Retries: what the clients of a run do about requests that are not answered in time, or are shed.
+//! Retries: what clients do about requests that are shed or not answered in time.
 //!
-//! A request has up to 1 + N attempts, one after the other. The next attempt follows one that is
-//! shed, or has no reply after the timeout. Between them is a backoff that doubles each time. The
-//! client gives up after the last. A reply to any attempt ends the request, unless the attempt was
-//! shed. Nothing here reads a clock or sends.
+//! A request has up to 1 + N attempts, one after another. If an attempt is shed, or has no reply
+//! within the timeout, the next one follows after a backoff. The backoff doubles each time. After
+//! the last attempt the client gives up. A reply to any attempt ends the request, unless the
+//! attempt was shed. This module neither reads a clock nor sends.
 //!
 //! Memory is bounded: a few bytes for each request of the schedule, and for each retry that waits
 //! for its time or for its reply. First attempts wait in the order of the schedule, which needs no
-//! memory at all.
+//! memory.
 
 use crate::drive::SLIP_LIMIT;
 use crate::drive::schedule::Request;
@@ -21,11 +21,12 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The longest that a server's hint holds a retry up, so that no server can keep a run from ending.
+/// The longest time for which a server's hint delays a retry. So no server can keep a run from
+/// ending.
 const HINT_MAX: Nanos = Nanos::from_secs(60);
 impl Retrying {
-    /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and
-    /// a half of the mean. It follows from `seed` and the request alone.
+    /// The backoff after `attempt` of request `id`: uniform from half to one and a half of the
+    /// mean. It depends only on `seed`, the request and the attempt.
     fn pause(&self, seed: u64, id: usize, attempt: u8) -> Nanos {
         let drawn =
             SplitMix64::seed_from_u64(seed.rotate_left(32) ^ ((id as u64) << 8) ^ u64::from(attempt)).next_u64();
@@ -35,8 +36,8 @@ impl Retrying {
     }
 }
 
-/// The number of attempts after the warm-up, by what became of each. A reply counts whenever it
-/// came. The endings are disjoint and sum to `sent`.
+/// The number of attempts after the warm-up, by outcome. A reply counts however late it came. The
+/// outcomes are disjoint and sum to `sent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttemptCounts {
     /// All attempts: one for each request, and its retries.
@@ -59,14 +60,14 @@ pub struct AttemptCounts {
     pub late: u64,
 }
 
-/// What a reply is to its request.
+/// What a reply means for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// The end of the request; `late` if its client had given up.
     End { late: bool },
     /// The end of an attempt that is not the last.
     Attempt,
-    /// Nothing new: its attempt had a reply already, or its request its end.
+    /// A reply to an attempt that had one already, or to a request that had ended.
     Duplicate,
 }
 
@@ -114,11 +115,11 @@ pub(crate) struct Clients<'a> {
     warmup: Nanos,
     timeout: Nanos,
     states: Vec<State>,
-    /// The number of requests whose client waits no longer, for a reply or at all.
+    /// The number of requests that have a final reply, or whose client has given up.
     pub(crate) over: u64,
-    /// First attempts below this number have had their time.
+    /// First attempts with smaller numbers have timed out.
     timed_out: usize,
-    /// Retries that were sent, by the end of their time: request and attempt.
+    /// Retries that were sent, in the order of their timeouts: time, request and attempt.
     waiting: VecDeque<(Nanos, u32, u8)>,
     /// Requests that are backing off, by the time of their next attempt.
     backing_off: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -126,8 +127,8 @@ pub(crate) struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    /// The clients of `schedule`, whose times count from `start`; attempts at requests before
-    /// `warmup` are not counted. Each attempt has `timeout` to be replied to.
+    /// The clients of `schedule`, whose times count from `start`. Attempts at requests before
+    /// `warmup` are not counted. Each attempt must have a reply within `timeout`.
     pub(crate) fn new(
         schedule: &'a [Request],
         retrying: Retrying,
@@ -140,7 +141,7 @@ impl<'a> Clients<'a> {
         Clients { schedule, retrying, seed, start, warmup, timeout, states, ..Clients::default() }
     }
 
-    /// Whether requests are sent again at all. If not, no client ever gives up.
+    /// Whether requests are sent again. If not, no client gives up.
     pub(crate) fn retry(&self) -> bool {
         self.retrying.max > 0
     }
@@ -189,8 +190,8 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Times out what had its time by `now`; all replies until then must have been noted. Of the
-    /// schedule `sent` requests have been sent.
+    /// Times out attempts until `now`. All replies until then must have been noted. The first
+    /// `sent` requests of the schedule have been sent.
     pub(crate) fn time_out(&mut self, now: Nanos, sent: u64) {
         while let Some(end) = self.first_end(sent).filter(|end| *end <= now) {
             self.time_out_one(self.timed_out, 0, end);
@@ -202,7 +203,7 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// The next retry to be sent by `now`, which counts as sent then.
+    /// The next retry that is due by `now`; it then counts as sent.
     pub(crate) fn next_retry(&mut self, now: Nanos) -> Option<Retry> {
         while let Some(Reverse((due, id))) = self.backing_off.peek().copied().filter(|Reverse((due, _))| *due <= now) {
             self.backing_off.pop();
@@ -227,7 +228,7 @@ impl<'a> Clients<'a> {
         None
     }
 
-    /// When something is to be done next, if `sent` requests of the schedule have been sent.
+    /// When the next timeout or retry is due, if `sent` requests of the schedule have been sent.
     pub(crate) fn next_at(&self, sent: u64) -> Option<Nanos> {
         let waiting = self.waiting.front().map(|(end, ..)| *end);
         let backing_off = self.backing_off.peek().map(|Reverse((due, _))| *due);
@@ -242,7 +243,7 @@ impl<'a> Clients<'a> {
         AttemptCounts { sent, unanswered: sent - answered - shed - refused - failed, ..self.counts }
     }
 
-    /// The end of the time of the oldest first attempt that has some; `None` if none waits, or no
+    /// When the oldest first attempt that still waits times out. `None` if none waits, or if no
     /// client gives up.
     fn first_end(&self, sent: u64) -> Option<Nanos> {
         let request = self.schedule.get(self.timed_out).filter(|_| self.retry() && (self.timed_out as u64) < sent)?;
@@ -262,7 +263,8 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// The next attempt of request `id` follows a pause from `from` on, for the reason `why`.
+    /// Schedules the next attempt of request `id` after a pause from `from` on, for the reason
+    /// `why`.
     fn back_off(&mut self, id: usize, why: Phase, from: Nanos) {
         let state = &mut self.states[id];
         state.phase = why;

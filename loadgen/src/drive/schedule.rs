@@ -1,5 +1,5 @@
-//! The schedule: every request of a run, drawn before the first is sent.
-//! [`Arrivals`] draws them, for the simulator too.
+//! The schedule: every request of a run, drawn before the first one is sent. [`Arrivals`] draws
+//! them, as it does for the simulator.
 
 use crate::failure::Failure;
 use crate::lab::workload::{Arrivals, Workload};
@@ -7,15 +7,15 @@ use crate::plan::Plan;
 use forebay::time::Nanos;
 use std::ops::Range;
 
-/// The most requests in one run: about 100 bytes each, with all their records.
+/// The most requests in one run: each needs about 100 bytes with its records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request of a schedule, with its time after the start of the run, and its cost multiplied by
 /// the time scale. Its number is its place in the schedule.
 pub use crate::lab::workload::Arrival as Request;
 
-/// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the
-/// largest cost in `schedule`.
+/// The latency from which on a reply is late: the timeout of `plan`, by default 1 s plus 20 times
+/// the largest cost in `schedule`.
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
@@ -52,7 +52,7 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     Ok(schedule)
 }
 
-/// Checks that the schedule of `plan` can be held, before anything is started for it.
+/// Checks that the schedule of `plan` fits in memory, before anything starts.
 ///
 /// # Errors
 /// See [`draw`].
@@ -61,7 +61,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
     room_for(plan, rates * plan.warmup.plus(plan.duration).as_secs_f64()).map(drop)
 }
 
-/// What is offered from the middle of the measured time on, and its rate; `None` for no change.
+/// The workload and rate from the middle of the measured time on; `None` for no change.
 fn then(plan: &Plan) -> Option<(&Workload, f64)> {
     match (&plan.then, plan.then_rate) {
         (Some(then), _) => Some((then, rate_of(plan, then))),
@@ -70,7 +70,7 @@ fn then(plan: &Plan) -> Option<(&Workload, f64)> {
     }
 }
 
-/// The rate at which `then` asks for as much CPU time as the workload of `plan`.
+/// The rate at which `then` needs as much CPU time as the workload of `plan`.
 fn rate_of(plan: &Plan, then: &Workload) -> f64 {
     plan.rate * plan.workload.mean().as_secs_f64() / then.mean().as_secs_f64()
 }

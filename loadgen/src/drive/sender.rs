@@ -1,5 +1,5 @@
-//! The sender: sends each request at its time, or as soon after it as the machine allows, and notes
-//! how late it was.
+//! The sender sends each request at its time, or as soon as possible after it. It records how late
+//! each one was.
 
 use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
@@ -14,8 +14,8 @@ use std::net::UdpSocket;
 /// The sender's record of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// For each request attempted, in the order of the schedule, how much later than intended it
-    /// was sent. Shorter than the schedule only after an interrupt.
+    /// How late each attempted request was sent, in the order of the schedule. It is shorter than
+    /// the schedule only after an interrupt.
     pub(crate) slips: Vec<Nanos>,
     /// For each request attempted, whether our kernel took it.
     pub(crate) taken: Vec<bool>,
@@ -27,8 +27,8 @@ pub(crate) struct Sent {
     pub(crate) took: Nanos,
 }
 
-/// The datagrams of a run. Their stamps differ from those of another run, and each names its
-/// attempt in its low byte.
+/// Makes the datagrams of a run. Their stamps differ from the stamps of other runs, and the low
+/// byte is the number of the attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagrams {
     session: u64,
@@ -37,20 +37,20 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Datagrams of the run with this `session`, a number that no other run has. They have this
-    /// deadline: [`Plan::deadline_us`](crate::plan::Plan::deadline_us). The server is told if a
-    /// request `may_repeat`.
+    /// Datagrams of the run `session`, a number that no other run has. They have the deadline
+    /// [`Plan::deadline_us`](crate::plan::Plan::deadline_us). `may_repeat` tells the server that a
+    /// request may come again.
     pub(crate) const fn new(session: u64, deadline_us: u32, may_repeat: bool) -> Datagrams {
         let kind = if may_repeat { Kind::Repeatable } else { Kind::Request };
         Datagrams { session: session & !0xff, deadline_us, kind }
     }
 
-    /// The attempt that `stamp` names; `None` for a stamp of another run.
+    /// The attempt in `stamp`; `None` for a stamp of another run.
     pub(crate) fn attempt(self, stamp: u64) -> Option<u8> {
         u8::try_from(stamp ^ self.session).ok()
     }
 
-    /// The datagram of an attempt at `request`, whose number is `id`; the first attempt is 0.
+    /// The datagram of an attempt (from 0) at `request`, whose number is `id`.
     pub(crate) fn of(self, id: usize, attempt: u8, request: &Request) -> [u8; HEADER_BYTES] {
         let header = Header::request(id as u64, request.class, request.cost);
         let Datagrams { session, deadline_us, kind } = self;
@@ -58,7 +58,7 @@ impl Datagrams {
     }
 }
 
-/// What sends the requests of a run for the first time.
+/// Sends each request of a run for the first time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     /// The requests of the run.
@@ -74,7 +74,7 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends all requests, each at the time that `pacer`, which this thread is, waits for; one that
+    /// Sends all requests at the times for which `pacer`, this thread, waits. A pacer that
     /// alternates calls `between`. Returns early when interrupted.
     pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;

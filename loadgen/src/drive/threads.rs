@@ -1,5 +1,5 @@
-//! The threads that send and receive: one for each, or a single one for both where the server's
-//! workers leave one CPU over.
+//! The threads that send and receive: one each, or a single one for both if the server's workers
+//! leave only one CPU.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};
@@ -9,9 +9,9 @@ use forebay::output::unstarted;
 use forebay::time::Nanos;
 use std::thread;
 
-/// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until nothing is
-/// outstanding. It ends at most `timeout` after the last send. `spare_cpus` is the number of CPUs
-/// that the server's workers leave over.
+/// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until no reply is
+/// awaited any more, at most `timeout` after the last send. `spare_cpus` is the number of CPUs that
+/// the server's workers do not use.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive; then nothing more is sent.

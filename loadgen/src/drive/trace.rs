@@ -1,14 +1,14 @@
-//! The trace of a run for the simulator: the schedule, its lateness, and the server's socket of
-//! each flow.
+//! The trace of a run for the simulator: the schedule, how late each request was sent, and the
+//! server's socket for each flow.
 
 use crate::drive::Exchange;
 use crate::lab::workload::{Trace, TraceRequest};
 use crate::plan::Plan;
 use forebay::time::Nanos;
 
-/// The trace of the run of `plan` with this `exchange`, without the requests that our own kernel
-/// did not take. `emulated` says whether the server has emulated cores; `socket_of` is the socket
-/// of each flow.
+/// The trace of the run of `plan` with this `exchange`, without requests that our own kernel did
+/// not take. `emulated` says whether the server has emulated cores. `socket_of` is the server's
+/// socket for each flow.
 pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], exchange: &Exchange) -> Trace {
     let attempts = exchange.schedule.iter().zip(&exchange.sent.slips).zip(&exchange.sent.taken);
     let sent = attempts.filter_map(|(request, taken)| taken.then_some(request));

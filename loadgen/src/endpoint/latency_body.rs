@@ -1,22 +1,20 @@
-//! Checks of the body of `GET /latency` ([`LATENCY_SCHEMAS`]). Any other body says nothing about
-//! the server, and figures must not rest on it.
-//!
-//! Keys that nothing here reads are not looked at, except within `fates`, whose sum has to be
-//! known.
+//! Checks the body of `GET /latency` ([`LATENCY_SCHEMAS`]), because figures must not rest on an
+//! unknown body. It ignores keys that `loadgen` does not read, except within `fates`, whose sum has
+//! to be known.
 
 use crate::text::escaped;
 use forebay::fate::Fate;
 use forebay::metrics::LATENCY_SCHEMAS;
 use serde_json::{Map, Value};
 
-/// The key of datagrams that never reached the server, beside its fates. `null` where the server
-/// cannot count them.
+/// The key for datagrams that never reached the server, beside its fates. It is `null` if the
+/// server cannot count them.
 const KERNEL_DROPPED: &str = "kernel_dropped";
-/// The longest shown value of a wrong field in a message.
+/// A message shows at most this much of a wrong value.
 const SHOWN_CHARS: usize = 40;
 
-/// Checks `body`; the error is its first problem: the field's path, its value, and what it has to
-/// be.
+/// Checks `body`. The error describes its first problem: the field's path, its value, and the
+/// expected value.
 pub(crate) fn check(body: &Value) -> Result<(), String> {
     let known = |schema: &Value| LATENCY_SCHEMAS.iter().any(|known| schema == known);
     expect(body, "/schema", known, &LATENCY_SCHEMAS.map(|known| format!("\"{known}\"")).join(" or "))?;
@@ -33,7 +31,7 @@ pub(crate) fn check(body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A count. JSON has one kind of number: 1.0 is the number of one.
+/// A count. JSON has one kind of number, so 1.0 is also a count.
 pub(crate) fn whole(value: &Value) -> Option<u64> {
     let whole = |number: f64| (number >= 0.0 && number.fract() == 0.0).then_some(number as u64);
     value.as_u64().or_else(|| value.as_f64().and_then(whole))

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The timeout of a request: an admin endpoint answers within 100 ms under any load.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest name taken from a server; no policy's is as long.
+/// The longest text taken from a server; names of policies are shorter.
 const TEXT_CHARS_MAX: usize = 100;
 
 /// The HTTP address of a server's admin endpoint.
@@ -26,7 +26,7 @@ pub struct Endpoint {
     authority: String,
 }
 
-/// The body of `GET /latency`, checked for the keys that are read.
+/// The body of `GET /latency`. The keys that are read have been checked.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ServerView {
@@ -49,12 +49,12 @@ impl Endpoint {
         Ok(Endpoint { authority: authority.to_owned() })
     }
 
-    /// The address where the server of `view` receives requests, as seen from here. A wildcard
-    /// address stands for the host of its admin endpoint.
+    /// The address where the server of `view` receives requests, as seen from this host. For a
+    /// wildcard address it is the host of the admin endpoint.
     ///
     /// # Errors
-    /// A usage failure if the server does not give an address, or gives its own loopback address
-    /// while it is elsewhere.
+    /// A usage failure if the server gives no address, or gives its loopback address from another
+    /// host.
     pub(crate) fn target(&self, view: &ServerView) -> Result<SocketAddr, Failure> {
         let remedy = "add --target HOST:PORT";
         let listen = view.listen().ok_or_else(|| {
@@ -78,7 +78,7 @@ impl Endpoint {
     /// Reads `/latency`.
     ///
     /// # Errors
-    /// If there is no answer, or if a key that is read is missing or of another kind.
+    /// If there is no answer, or if a key that is read is missing or of another type.
     pub fn latency(&self) -> Result<ServerView> {
         let asking = || format!("asking the admin endpoint, http://{}/latency", self.authority);
         let (status, text) = get(&self.authority, "/latency", REQUEST_TIMEOUT).with_context(asking)?;
@@ -109,16 +109,16 @@ impl ServerView {
         self.number("/workers").and_then(|workers| u16::try_from(workers).ok()).filter(|workers| *workers > 0)
     }
 
-    /// The factor on costs that the server expects.
+    /// The factor by which the server expects costs to be multiplied.
     pub(crate) fn time_scale(&self) -> Option<u64> {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
-    /// What each step costs the server's emulated cores; [`Overheads::NONE`] where cores are real,
-    /// or charged nothing.
+    /// What each step costs the server's emulated cores; [`Overheads::NONE`] if cores are real or
+    /// pay nothing.
     ///
     /// # Errors
-    /// If the answer names overheads that are unknown here.
+    /// If the answer names unknown overheads.
     pub(crate) fn overheads(&self) -> Result<Overheads, String> {
         let Some(text) = self.body.get("overheads").and_then(Value::as_str) else { return Ok(Overheads::NONE) };
         // A name of a file would be one of this host.
@@ -126,7 +126,7 @@ impl ServerView {
         parsed.ok_or_else(|| format!("--admin: the server's overheads are unknown here: {}", escaped(text)))
     }
 
-    /// The policy that an adaptive one has decided for, and its budget in microseconds of the
+    /// The policy that an adaptive policy has chosen, and its budget in microseconds of the
     /// server's time.
     pub(crate) fn decision(&self) -> (Option<&str>, Option<f64>) {
         let of = |key: &str| self.body.get("decision").and_then(|decision| decision.get(key));
@@ -154,8 +154,8 @@ impl ServerView {
         self.number("/fates/kernel_dropped")
     }
 
-    /// With emulated cores, microseconds that the server's workers were to sleep since its start,
-    /// and microseconds that they slept beyond.
+    /// With emulated cores, since the server's start: microseconds that its workers should have
+    /// slept, and microseconds that they overslept.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
         let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
         // The share of nothing is null.
@@ -165,19 +165,19 @@ impl ServerView {
         Some((slept_us, slept_us * self.body.pointer("/emulation/overshoot_share")?.as_f64()?))
     }
 
-    /// Microseconds that the server's workers have waited for a CPU since its start, all together.
+    /// Microseconds that all workers together have waited for a CPU since the server's start.
     pub(crate) fn run_queue_wait_us(&self) -> Option<f64> {
         self.body.pointer("/run_queue_wait_us")?.as_f64()
     }
 
-    /// Microseconds of all workers in handlers since the server's start, and on emulated cores
-    /// their charged steps. `None` if the server does not tell.
+    /// Microseconds that all workers spent in handlers since the server's start. On emulated cores
+    /// charged steps count too. `None` if the server does not tell.
     pub fn busy_us(&self) -> Option<f64> {
         let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
         Some(self.body.get("busy_us")?.as_f64()? + charged)
     }
 
-    /// The address where the server receives requests, of several the first.
+    /// The address where the server receives requests; the first one of several.
     fn listen(&self) -> Option<SocketAddr> {
         self.body.pointer("/listen")?.as_str()?.split(',').next()?.parse().ok()
     }

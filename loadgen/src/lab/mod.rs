@@ -1,7 +1,8 @@
-//! The laboratory: virtual time, what is asked of it, and what the parts of a server cost.
+//! The laboratory: virtual time, the commands that use it, and the costs of a server's steps.
 //!
-//! `workload`, `stats` (which figures hold) and `sim` (virtual time instead of threads) know no
-//! command; `forebay` compiles them for its tests. `study` is what `simulate` and `plan` ask.
+//! `workload`, `stats` (confidence intervals) and `sim` (virtual time instead of threads) depend on
+//! no command; `forebay` compiles them for its tests. `study` is the common part of `simulate` and
+//! `plan`.
 
 mod calibrate;
 pub(crate) mod plan;
@@ -17,7 +18,7 @@ pub(crate) use simulate::{SimulateArguments, simulate};
 
 use workload::forms_help;
 
-/// The long help of `--workload`, whose forms are those of all commands; `usual` is the default.
+/// The long help of `--workload` with the forms of all commands; `usual` is the default.
 pub(crate) fn workload_help(usual: &str) -> String {
     format!("What requests cost: the name of a preset or a form{usual}\n\n{}", forms_help())
 }

@@ -1,12 +1,12 @@
-//! Results as a page: one file that needs nothing else, with charts, for light and dark screens and
-//! for telephones.
+//! Results as one HTML file with charts. It needs no other file, and fits light and dark screens
+//! and telephones.
 
 use forebay::output::{PAGE_CHARTS, PAGE_STYLE};
 use serde_json::Value;
 
 const FRAME: &str = include_str!("frame.html");
 
-/// The page of that title; `script` draws what it finds in `report`, with what `charts.js` has.
+/// The page with this title. `script` draws the data of `report` with the functions of `charts.js`.
 pub(crate) fn render(title: &str, script: &str, report: &Value) -> String {
     // Inside a script element nothing may look like its end.
     let data = report.to_string().replace('<', "\\u003c");

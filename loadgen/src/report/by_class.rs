@@ -1,4 +1,4 @@
-//! One value per class of request, and the values of a stream with their [`Block`].
+//! One value for each class of requests; and a stream of values, with its [`Block`].
 
 use crate::lab::stats::{Batches, Block, Memory, Sample};
 use forebay::inside::wire::CLASS_NAMES;
@@ -21,7 +21,7 @@ impl<T> ByClass<T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
 
-    /// What `make` makes of each value.
+    /// Applies `make` to each value.
     pub(crate) fn map<U>(&self, make: impl Fn(&T) -> U) -> ByClass<U> {
         ByClass(self.0.iter().map(|(class, value)| (*class, make(value))).collect())
     }
@@ -39,7 +39,7 @@ impl ByClass<Values> {
         self.0[1 + usize::from(class)].1.add(value);
     }
 
-    /// The exact blocks, with the intervals of a queue with `memory`.
+    /// The exact percentiles of each class, with intervals for a queue with this `memory`.
     pub(crate) fn into_blocks(self, memory: Memory) -> ByClass<Block> {
         let count = self.all().values.len().max(1) as f64;
         let block = |(class, values): (_, Values)| {
@@ -56,7 +56,7 @@ impl<T: Serialize> Serialize for ByClass<T> {
     }
 }
 
-/// The values of a stream, `f64::INFINITY` for each that never came.
+/// The values of a stream. A value that never came is `f64::INFINITY`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     values: Vec<f64>,
@@ -75,14 +75,14 @@ impl Values {
         self.batches.sample(None)
     }
 
-    /// The exact block, with the intervals of a queue with `memory`.
+    /// The exact percentiles, with intervals for a queue with this `memory`.
     pub(crate) fn into_block(self, memory: Memory) -> Block {
         let bounds = self.sample().bounds(memory);
         block_of(self.values).bounded(bounds)
     }
 }
 
-/// The exact block of `values` in any order, with `f64::INFINITY` for each value that never came.
+/// The exact percentiles of `values` in any order. A value that never came is `f64::INFINITY`.
 pub(crate) fn block_of(mut values: Vec<f64>) -> Block {
     values.sort_unstable_by(f64::total_cmp);
     Block::from_sorted(&values)

@@ -10,7 +10,7 @@ use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
 
-/// One run. All figures are about the requests after the warm-up, except where stated.
+/// One run. All figures are about requests after the warm-up, unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
     schema: &'static str,
@@ -18,10 +18,10 @@ pub struct RunReport {
     pub verdict: Validity,
     /// The reasons why the run is invalid, causes first; empty for a valid run.
     pub reasons: Vec<String>,
-    /// The worst that these reasons do to the figures. `None` for a valid run.
+    /// The worst effect of these reasons on the figures. `None` for a valid run.
     #[serde(skip)]
     pub(crate) effect: Option<Effect>,
-    /// Whether the percentile that the validity is about was asked for.
+    /// Whether the user named the percentile that validity is about.
     #[serde(skip)]
     pub(crate) is_asked: bool,
     /// The seed of the schedule.
@@ -50,8 +50,8 @@ pub struct RunReport {
     flows: u16,
     /// The warm-up in seconds.
     warmup_s: f64,
-    /// The measured time in seconds: less than planned after an early end, more where the generator
-    /// was late.
+    /// The measured time in seconds. It is shorter than planned after an early end, and longer if
+    /// the generator was late.
     pub(crate) duration_s: f64,
     /// The mean rate of the schedule.
     pub(crate) offered_rps: f64,
@@ -63,18 +63,18 @@ pub struct RunReport {
     pub(crate) retries: u8,
     /// The mean time from the end of the first attempt to the second.
     backoff_us: f64,
-    /// Replies to attempts that had one, or to requests that had ended, warm-up included.
+    /// Replies to attempts that had one already, or to requests that had ended; warm-up included.
     pub(crate) duplicates: u64,
     /// The figures.
     #[serde(flatten)]
     pub result: RunResult,
-    /// What the verdict rests on beside them.
+    /// The facts beside the figures on which the verdict rests.
     #[serde(flatten)]
     pub(crate) facts: Facts,
 }
 
 impl RunReport {
-    /// Judges a run over the time `counted`; `probe` has read the server.
+    /// Judges a run over the time `counted`. `probe` has read the server's figures.
     pub(crate) fn new(
         plan: &Plan,
         probe: &Probe<'_>,
@@ -117,15 +117,15 @@ impl RunReport {
         }
     }
 
-    /// Adds a reason that was found after the run: the cause of the others.
+    /// Adds a reason that was found after the run and that caused the others.
     pub(crate) fn invalidate(&mut self, reason: String) {
         self.verdict = Validity::Invalid;
         self.effect = Some(Effect::Any);
         self.reasons.insert(0, Objection::any(reason).to_string());
     }
 
-    /// Between which slowdowns `percentile` of `class` was on this run, had the host disturbed
-    /// nothing. What is not answered takes at least as long as the slowest answer.
+    /// The range of `percentile` of `class` on this run without disturbances by the host. An
+    /// unanswered request took at least as long as the slowest answer.
     pub(crate) fn slowdown_within(&self, class: &str, percentile: Percentile) -> Interval {
         let [slowdown, latency_us] = [&self.result.slowdown, &self.result.latency_us]
             .map(|blocks| blocks.of(class).copied().unwrap_or_default());

@@ -11,24 +11,23 @@ use forebay::inside::wire::Status;
 use forebay::time::Nanos;
 use serde::Serialize;
 
-/// The number of requests of a run by fate, as their client knows it. The fates are disjoint and
-/// sum to the requests sent.
+/// The number of requests of a run by fate, as the client sees it. The fates are disjoint and sum
+/// to the requests sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
     /// Requests served in time.
     pub answered: u64,
-    /// Requests with a reply of any kind after the timeout; where they are sent again, after the
-    /// timeout of the last attempt.
+    /// Requests whose first reply came after the timeout. With retries, after the timeout of the
+    /// last attempt.
     pub late: u64,
-    /// Requests that the server shed, the last time that they were sent: too busy, over its rate,
-    /// too late or stopping.
+    /// Requests whose last attempt the server shed: too busy, over its rate, too late or stopping.
     pub shed: u64,
     /// Requests of a kind that the server does not serve.
     pub refused: u64,
     /// Requests whose handler panicked or stalled.
     pub failed: u64,
-    /// Requests without a reply, as many as the server's kernel dropped; `None` where the server
-    /// cannot count them.
+    /// Requests without a reply, up to the number that the server's kernel dropped. `None` if the
+    /// server cannot count its drops.
     pub kernel_dropped: Option<u64>,
     /// Requests without a reply, for no known reason.
     pub lost: u64,
@@ -51,7 +50,7 @@ impl Fates {
     }
 }
 
-/// How long queues remember at `load` with the `requests` of `plan`.
+/// How long queues remember (see [`Memory`]) at `load` with the `requests` of `plan`.
 pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) -> Memory {
     let Some(load) = load else { return Memory::UNKNOWN };
     let beside = plan.overheads.per_request().times(plan.time_scale);
@@ -67,8 +66,8 @@ pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
     /// Microseconds from the intended first send to the kernel's receive stamp of the reply. On
-    /// emulated cores to the end of the core's send, by the core's own time. Infinite for every
-    /// request not answered.
+    /// emulated cores, to the end of the core's send by the core's own time. Infinite for
+    /// unanswered requests.
     pub latency_us: ByClass<Block>,
     /// The same over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
@@ -76,14 +75,14 @@ pub struct RunResult {
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
-    /// Microseconds by which this host was late: with the send, and on emulated cores with the
-    /// reply. The latter is no part of `latency_us`.
+    /// Microseconds by which this host was late with the send, and on emulated cores with the
+    /// reply. The second part is not in `latency_us`.
     pub late_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
     #[serde(skip)]
     pub(crate) slips_over_limit: u64,
-    /// For each second of the measured time, the requests to be sent in it, and those of them
-    /// answered in time.
+    /// For each second of the measured time: requests that were due, and how many were answered in
+    /// time.
     pub by_second: Vec<(u64, u64)>,
     /// The values behind `slowdown`, for intervals of ratios.
     #[serde(skip)]
@@ -91,16 +90,16 @@ pub struct RunResult {
     /// Microseconds of the shortest request of each class, scaled; infinite without one.
     #[serde(skip)]
     pub(crate) shortest_us: ByClass<f64>,
-    /// How long the server's queues remember, as far as is known.
+    /// How long the server's queues remember, as far as known.
     #[serde(skip)]
     pub(crate) memory: Memory,
 }
 
 impl RunResult {
-    /// Computes the figures of the run of `plan`. `kernel_dropped` counts the datagrams that the
-    /// server's kernel dropped during the measured time; `None` where the server cannot count them.
-    /// With a `reply_price`, which an emulated core pays for a reply, latency is by the times of
-    /// the cores.
+    /// Computes the figures of the run of `plan`. `kernel_dropped` is the number of datagrams that
+    /// the server's kernel dropped during the measured time; `None` if the server cannot count
+    /// them. If `reply_price` is given, latency is by the times of emulated cores, which pay that
+    /// price for a reply.
     pub(crate) fn of(
         plan: &Plan,
         exchange: &Exchange,

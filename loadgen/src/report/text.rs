@@ -17,7 +17,7 @@ use std::fmt::Write;
 const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// The meaning of a question mark behind a percentile.
+/// Explains a question mark behind a percentile.
 const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
@@ -29,7 +29,7 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text + &accounts(plan, report) + &verdict(report)
 }
 
-/// The whole report as a self-contained page: percentiles of each class, and what became of the
+/// The whole report as a self-contained page: percentiles of each class, and the outcome of the
 /// requests of each second.
 pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
     let told = account(plan, report).replace("\n  ", " ");
@@ -45,7 +45,7 @@ pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
     page::render("loadgen run", include_str!("page.js"), &data)
 }
 
-/// The validity of a run, and what became of its requests.
+/// The validity of a run, and the fates of its requests.
 pub(crate) fn account(plan: &Plan, report: &RunReport) -> String {
     verdict(report) + &accounts(plan, report)
 }
@@ -191,7 +191,7 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     text + &wrapped("", &format!("pacer: {}", report.facts.pacer), "  ")
 }
 
-/// What became of the attempts, where requests were sent again.
+/// The outcomes of attempts, if requests were sent again.
 fn attempts(report: &RunReport) -> String {
     if report.retries == 0 {
         return String::new();

@@ -1,5 +1,5 @@
-//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about
-//! the server.
+//! Whether a run may be trusted, and if not, why. Validity is about the measurement, not about the
+//! server's quality.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -23,19 +23,19 @@ pub enum Validity {
     Invalid,
 }
 
-/// The facts about a run that validity rests on, beside its figures. What is not skipped is part of
-/// the report.
+/// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
+/// report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {
     /// The percentile that the run is about.
     #[serde(serialize_with = "crate::text::as_text")]
     pub(crate) percentile: Percentile,
-    /// Whether the run must know that percentile by itself.
+    /// Whether the run must know that percentile without other rounds.
     #[serde(skip)]
     pub(crate) knows_alone: bool,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Replies that the kernel dropped at our own sockets, warm-up included, or the reason why that
+    /// Replies that the kernel dropped at our own sockets, warm-up included. An error says why this
     /// is unknown.
     #[serde(serialize_with = "where_known")]
     pub(crate) own_socket_drops: Result<u64, String>,
@@ -44,7 +44,7 @@ pub(crate) struct Facts {
     pub(crate) attempted: u64,
     /// Attempts after the warm-up, by what became of each.
     pub(crate) attempts: AttemptCounts,
-    /// Attempts, warm-up included, that our own kernel did not take, by its error: unanswered.
+    /// Attempts that our own kernel did not take, by its error; warm-up included.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
     #[serde(skip)]
@@ -53,17 +53,17 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why
-    /// that is unknown.
+    /// With emulated cores: the time overslept as a share of the time slept. An error says why this
+    /// is unknown.
     #[serde(skip)]
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// With workers that burn CPU time, how long each waited for a CPU as a share of the run;
-    /// `None` where that is unknown.
+    /// With real cores: how long each worker waited for a CPU, as a share of the run. `None` if
+    /// unknown.
     pub(crate) run_queue_share: Option<f64>,
     /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     #[serde(skip)]
     pub(crate) endpoint_error: Option<String>,
-    /// The reason why the server at the end cannot be the one of the beginning.
+    /// Why the server at the end cannot be the server of the beginning.
     #[serde(skip)]
     pub(crate) restarted: Option<String>,
     /// The comparison with the server's counts, where it could be read.
@@ -81,7 +81,7 @@ fn where_known<S: Serializer>(count: &Result<u64, String>, serializer: S) -> Res
     count.as_ref().ok().serialize(serializer)
 }
 
-/// The largest slip, as a share of the latency at the same percentile.
+/// The largest allowed slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
 /// The largest share of a run for which a worker may wait for a CPU.
 const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
@@ -93,10 +93,10 @@ const REFUSED_SHARE_MAX: f64 = 0.001;
 const FOREIGN_SHARE_MAX: f64 = 0.01;
 /// The largest share of the slept time that emulated cores may oversleep.
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
-/// The longest time, as a share of the run, by which the host may be late once.
+/// The longest allowed single lateness of the host, as a share of a run.
 const LATE_SHARE_MAX: f64 = 0.1;
 
-/// What a disturbance does to the figures of a run.
+/// How a disturbance changes the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Latency and slowdown can only be too high: the figures bound what the server does from
@@ -114,7 +114,7 @@ pub(crate) struct Objection {
 }
 
 impl Objection {
-    /// What was found after the run, whatever it does to the figures.
+    /// A reason found after the run. Its effect on the figures is unknown.
     pub(crate) fn any(why: String) -> Objection {
         Objection { effect: Effect::Any, why }
     }
@@ -134,7 +134,7 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Every reason against a run, causes before what follows from them; a valid run has none.
+/// All reasons against a run, causes before their effects; a valid run has none.
 pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     let any = |why: Option<String>| why.map(Objection::any);
     let raises = |why: Option<String>| why.map(Objection::raises);
@@ -167,8 +167,8 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     .collect()
 }
 
-/// By how many microseconds the host can have raised `percentile` of the latency, which is
-/// `latency_us`. Zero where the host was late by too little to show, `None` where it is not known.
+/// By how many microseconds the host may have raised `percentile` of the latency, whose value is
+/// `latency_us`. Zero if the host was too little late to matter; `None` if unknown.
 pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentile, latency_us: f64) -> Option<f64> {
     let slip_us = result.slip_us.percentile(percentile)?;
     let is_late = matches!(facts.overshoot_share, Some(Ok(share)) if share > OVERSHOOT_SHARE_MAX);
@@ -179,8 +179,8 @@ pub(crate) fn raised_us(result: &RunResult, facts: &Facts, percentile: Percentil
     if is_late || slip_us > SLIP_SHARE_MAX * latency_us { result.late_us.max } else { Some(0.0) }
 }
 
-/// A host that stands still for long shows something else than the load: what came meanwhile came
-/// at once.
+/// An objection if the host stood still for long: what arrived meanwhile came all at once, which is
+/// another load.
 fn stood_still(result: &RunResult, counted: Nanos) -> Option<String> {
     let longest_us = result.late_us.max.filter(|longest_us| *longest_us > LATE_SHARE_MAX * counted.as_micros_f64())?;
     let (longest, all) = (text::time(Some(longest_us)), text::time(Some(counted.as_micros_f64())));
@@ -201,8 +201,8 @@ fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<Stri
     ))
 }
 
-/// Requests without an answer are part of most percentiles, and of no percentile over the answered
-/// requests.
+/// An objection if no request was answered. The percentiles over all requests are then infinite,
+/// and the percentiles over answered ones are empty.
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
@@ -235,8 +235,8 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
     })
 }
 
-/// The complaint that the generator could not keep `what`, because `late` of `all` `things` were
-/// late. `None` if these are few enough.
+/// An objection if the generator could not keep `what`, because `late` of `all` `things` were late.
+/// `None` if these are few enough.
 fn late((what, things): (&str, &str), late: u64, all: u64, pacer: Pacer) -> Option<String> {
     (late as f64 > SLIPS_OVER_LIMIT_SHARE * all as f64).then(|| {
         format!(

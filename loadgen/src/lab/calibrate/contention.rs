@@ -1,5 +1,5 @@
-//! What a queue between workers costs when several use it at once. An operation of one user alone
-//! takes a time, and each other user makes it longer.
+//! What a queue between workers costs when several use it at once. Measured are the time of an
+//! operation for a single user, and how much each other user adds.
 
 use super::{Row, cpus};
 use forebay::inside::runtime::queues::Queues;
@@ -11,16 +11,16 @@ use std::{hint, thread};
 const SPAN: Nanos = Nanos::from_micros(300);
 /// Jobs that a user pushes and pops between two readings of the clock.
 const JOBS: u64 = 64;
-/// Smallest share of a run in which a user has a CPU. With less, the other users had the queue to
+/// A user must have a CPU for at least this share of a run. Otherwise the others had the queue to
 /// themselves.
 const ON_CPU_MIN: f64 = 0.9;
-/// Largest number of runs until one counts, because each user had a CPU.
+/// Runs to try until one counts, in which each user had a CPU.
 const TRIES: usize = 3;
-/// Largest number of users. With more, a run takes longer and the slope is hardly better known.
+/// Largest number of users. With more, a run takes longer and the slope is hardly more precise.
 const USERS_MAX: usize = 16;
 
-/// What an operation takes a single user, and how much longer for each other user, with at most one
-/// thread for each CPU. Not known where no two threads are at work at once, as with one CPU.
+/// The time of an operation for a single user, and how much each other user adds, with at most one
+/// thread per CPU. Unknown if no two threads run at once, as with one CPU.
 pub(super) fn measure(part: usize) -> [Row; 2] {
     let users = cpus().min(USERS_MAX);
     let measured = |_| {
@@ -32,8 +32,8 @@ pub(super) fn measure(part: usize) -> [Row; 2] {
     [("serial", serial), ("contend", contend)]
 }
 
-/// Nanoseconds from the end of one operation (a push or a pop) to the end of the next, on a queue
-/// with this many users. `None` if they did not use it together, each on a CPU.
+/// Nanoseconds per operation (a push or a pop) on a queue with this many users. `None` if they did
+/// not all have a CPU at once.
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
     let used = |user: usize| {
@@ -64,7 +64,7 @@ fn operation(users: usize) -> Option<f64> {
     together.then(|| 1.0 / runs.iter().map(|(_, rate)| rate).sum::<f64>())
 }
 
-/// Puts a job into the queue and takes one out, each as soon as others let it.
+/// Puts a job into the queue and takes one out, each as soon as other users permit.
 fn pass(queue: &Queues<u64>, user: usize, next: &mut [usize], job: u64) {
     while queue.push(0, user, job).is_err() {
         hint::spin_loop();

@@ -1,4 +1,4 @@
-//! What a running job pays: checkpoints, yields, looks and notices.
+//! The costs of a running job: checkpoints, yields, looks and notices.
 
 use super::{Row, samples};
 use forebay::checkpoint;
@@ -16,10 +16,10 @@ use std::{io, thread};
 /// Runs in one sample.
 const RUNS: u64 = 1_000;
 
-/// What steps of a running job take, each on a thread that nothing disturbs.
+/// What steps of a running job cost, on a thread that nothing disturbs.
 ///
 /// # Errors
-/// When the system has no sockets or readiness queues for it.
+/// When the system provides no sockets or readiness queues.
 pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     let count = 300 / part;
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -44,7 +44,7 @@ fn looks(watched: &Epoll) -> Nanos {
     clock::now().minus(start)
 }
 
-/// The time in which a task passes [`RUNS`] checkpoints, none of which pauses it.
+/// The time for [`RUNS`] checkpoints of a task, none of which pauses it.
 fn checkpoints(one: &Runtime) -> io::Result<Nanos> {
     let passed = one.spawn_future(async {
         let start = clock::now();

@@ -33,15 +33,14 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A step of the table of overheads, and the samples of it in nanoseconds: none where this host
-/// cannot tell.
+/// A step of the table of overheads, with its samples in nanoseconds. No samples if this host
+/// cannot measure the step.
 type Row = (&'static str, Vec<f64>);
 
-/// Measures, writes the file and prints what it holds.
+/// Measures, writes the file and prints its content.
 ///
 /// # Errors
-/// When the file cannot be written to, and when the system has no sockets, threads or descriptors
-/// for it.
+/// When the file cannot be written, or the system provides no sockets, threads or descriptors.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let out = Output::open("--out", &arguments.out)?;
     let rows = measured(if arguments.quick { 10 } else { 1 })
@@ -56,7 +55,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     print(&format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 
-/// All rows, from one of `part` samples of a whole measurement.
+/// All rows. `part` divides the number of samples.
 fn measured(part: usize) -> io::Result<Vec<Row>> {
     let (jobs, network) = (jobs::measure(part)?, network::measure(part)?);
     let (threads, contention) = (threads::measure(part)?, contention::measure(part));
@@ -64,7 +63,7 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
     Ok(threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect())
 }
 
-/// The file: a step in each line. One that this host does not have costs what it costs on the stock
+/// The file, with one step per line. A step that this host cannot measure has the cost of the stock
 /// machine.
 fn file(rows: &[Row]) -> String {
     let stock = |name| Overheads::STOCK.charged().find(|(step, _)| step == name).map_or(Nanos::ZERO, |(_, time)| time);
@@ -82,7 +81,7 @@ fn file(rows: &[Row]) -> String {
     text
 }
 
-/// `count` samples, each the mean of `each` runs of what `take` takes the time of.
+/// `count` samples. Each is the mean of `each` runs that `take` measures together.
 ///
 /// # Errors
 /// The first error of `take`.
@@ -90,7 +89,7 @@ fn samples(count: usize, each: u64, mut take: impl FnMut() -> io::Result<Nanos>)
     (0..count).map(|_| Ok(take()?.get() as f64 / each as f64)).collect()
 }
 
-/// The samples that a quarter, half and three quarters of all samples do not exceed.
+/// The three quartiles of the samples.
 fn quartiles(samples: &[f64]) -> Option<[Nanos; 3]> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

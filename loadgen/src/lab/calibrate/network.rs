@@ -1,4 +1,4 @@
-//! What receiving a datagram costs, over loopback, by the calls and sockets of a server.
+//! What receiving a datagram costs over loopback, by the calls and sockets of a server.
 
 use super::{Row, samples};
 use forebay::fate::DATAGRAM_MAX_BYTES;
@@ -10,11 +10,11 @@ use std::net::{Ipv4Addr, UdpSocket};
 /// Bytes of each datagram: a header of the bench protocol is as long.
 pub(super) const BYTES: usize = 48;
 
-/// What receives cost, each in CPU time of the calling thread: with the kernel's part of loopback,
-/// and without what other threads do meanwhile.
+/// What receives cost in CPU time of the calling thread. This includes the kernel's part of
+/// loopback, and excludes other threads.
 ///
 /// # Errors
-/// When the system has no sockets for it.
+/// When the system provides no sockets.
 pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
     const POLLS: u64 = 32;
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|(_, error)| error)?;

@@ -1,5 +1,5 @@
-//! What a request costs beside its work: a server of one worker, and a client that is awake for
-//! each reply.
+//! What a request costs beside its work, measured on a server of one worker. The client spins, so
+//! the server does not pay for waking it.
 
 use super::network::BYTES;
 use super::{Row, cpus, quartiles, samples};
@@ -9,21 +9,21 @@ use forebay::time::{Nanos, clock};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{hint, io, thread};
 
-/// The work of a request. After so long a request, its reply leaves alone.
+/// The work of a request. It is so long that the reply is not sent together with others.
 const WORK: Nanos = Nanos::from_micros(20);
-/// Requests that are outstanding: the worker never waits for the client.
+/// Requests outstanding at a time, so that the worker never waits for the client.
 const WINDOW: usize = 8;
 /// Requests in one sample.
 const REQUESTS: u64 = 200;
-/// A reply that takes longer is lost.
+/// A reply that takes longer counts as lost.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// Sending one reply: what remains of the time of a request after its work and its `receive`. It
-/// includes whatever the server does beside, with caches that the work has emptied. Not known where
+/// The cost of sending one reply: the time of a request minus its work and its `receive`. It
+/// includes everything else that the server does, with caches that the work has emptied. Unknown if
 /// client and server share one CPU.
 ///
 /// # Errors
-/// When the system has no sockets or threads for it.
+/// When the system provides no sockets or threads.
 pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
     let [_, receive, _] = quartiles(&receive.1).unwrap_or_default();
     let known = WORK.plus(receive).get() as f64;
@@ -58,8 +58,8 @@ fn served(count: usize) -> io::Result<Vec<f64>> {
     })
 }
 
-/// Asks the server at `address`, and again for each answer; returns the time of an answer. Spins
-/// meanwhile: the server would pay for waking this thread.
+/// Sends `count` requests to the server at `address`, a new one after each answer. Returns the time
+/// per answer. It spins, because the server would pay for waking this thread.
 fn asked(address: SocketAddr, count: usize) -> io::Result<Vec<f64>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(address)?;

@@ -1,4 +1,4 @@
-//! What passes between two threads: a job through a queue or out of a deque, and a wake-up.
+//! Steps between two threads: a job through a queue or out of a deque, and a wake-up.
 
 use super::{Row, cpus, samples};
 use crossbeam_deque::Worker;
@@ -10,10 +10,10 @@ use std::{hint, io, thread};
 
 /// Hand-overs in one sample.
 const HAND_OVERS: u64 = 200;
-/// Longer than a thread needs to fall asleep.
+/// A thread falls asleep sooner than this.
 const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 
-/// What passes between threads takes; not known for hand-overs where there is one CPU.
+/// What steps between two threads cost. Hand-overs are unknown with one CPU.
 ///
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
@@ -23,15 +23,14 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
     Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])
 }
 
-/// Jobs through a queue each way.
+/// The time of jobs through a queue in each direction.
 fn hops() -> Nanos {
     let [near, far] = &[Sharded::new(1, 4), Sharded::new(1, 4)];
     let give = |queue: &Sharded<u64>, job| assert!(queue.push([0; 2], job).is_ok(), "there is room");
     to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
 }
 
-/// Jobs out of the deque of a victim, which is the one thread on the way there and the other on the
-/// way back.
+/// The time of jobs stolen from a deque. The two threads are victim and thief in turn.
 fn steals() -> Nanos {
     let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
     let (of_near, of_far) = (near.stealer(), far.stealer());
@@ -39,8 +38,8 @@ fn steals() -> Nanos {
     to_and_fro(there, (move |job| far.push(job), || of_near.steal().success()))
 }
 
-/// Time of [`HAND_OVERS`] jobs that go to and fro between two threads, each of which gives jobs and
-/// takes those of the other.
+/// Time for [`HAND_OVERS`] jobs that go back and forth between two threads. Each thread gives jobs
+/// away and takes the other's.
 fn to_and_fro(
     (give, take): (impl Fn(u64), impl Fn() -> Option<u64>),
     (give_back, take_there): (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send),
@@ -68,7 +67,7 @@ fn awaited(take: impl Fn() -> Option<u64>) -> u64 {
     }
 }
 
-/// Nanoseconds from before the call that wakes a sleeping thread to its first step, `count` times.
+/// Nanoseconds from the call that wakes a sleeping thread to its first step, `count` times.
 fn wakes(count: usize) -> io::Result<Vec<f64>> {
     const WAKE: Token = Token(0);
     let mut poll = Poll::new()?;

@@ -1,4 +1,4 @@
-//! `loadgen plan`: the fewest workers and the policy that hold a goal, found in virtual time.
+//! `loadgen plan` finds the policy and the fewest workers that hold a goal, in virtual time.
 
 mod arguments;
 mod text;
@@ -21,15 +21,15 @@ use crate::results::{Outputs, bar};
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 
-/// The question of a plan, and its answer.
+/// The question of a plan, with the answer.
 struct Report<'a> {
     question: Question<'a>,
-    /// The source of workload and rate.
+    /// Where workload and rate come from, in words.
     source: &'a str,
-    /// The source of the goal, if it was not given.
+    /// Where the goal comes from, if it was not given.
     goal_source: Option<String>,
     search: Search,
-    /// What the recommended settings do when things change.
+    /// How the recommended settings do if the demand or the fleet changes.
     changes: Vec<(String, Simulation)>,
 }
 
@@ -52,12 +52,12 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
 }
 
 impl Report<'_> {
-    /// What is recommended; `None` where no policy holds the goal.
+    /// The recommended simulation; `None` if no policy holds the goal.
     fn chosen(&self) -> Option<&Simulation> {
         self.search.chosen.map(|chosen| &self.search.answers[chosen])
     }
 
-    /// The settings that configure a server as `chosen` was simulated, also as a TOML file.
+    /// The settings of a server like the simulated one, `chosen`, also as a TOML file.
     fn settings(&self, chosen: &Simulation) -> (Value, String) {
         let entry = chosen.spec.entry().expect("a plan is for policies of a server");
         let mut settings = json!({"policy": entry.name});
@@ -121,14 +121,14 @@ pub(crate) fn check(arguments: &PlanArguments) -> Result<(), String> {
     question(arguments, &demand(arguments)?).map(drop)
 }
 
-/// What is planned for.
+/// The demand: what requests cost, and how many come.
 struct Demand {
     workload: Workload,
     /// Requests per second.
     rate: f64,
-    /// The source of both.
+    /// Where both come from, in words.
     source: String,
-    /// The trace, where that is the source.
+    /// The trace, if the demand comes from one.
     replayed: Option<Replayed>,
 }
 
@@ -155,11 +155,11 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
     Ok(Demand { workload, rate, source, replayed })
 }
 
-/// The question, and the source of its goal if none was given.
+/// The question, and where its goal comes from if it was not given.
 ///
 /// # Errors
-/// What arithmetic forbids: too few workers for the work, or a goal that no number of workers
-/// holds.
+/// A goal that arithmetic rules out: too few workers for the work, or a limit that no number of
+/// workers holds.
 fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Question<'a>, Option<String>), String> {
     let (policies, workload, rate) = (&arguments.policy, &demand.workload, demand.rate);
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
@@ -194,8 +194,8 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     }
 }
 
-/// The numbers of workers to consider, where the planned rate keeps `busy` workers of each server
-/// that is left busy.
+/// The numbers of workers to consider. At the planned rate, the work keeps `busy` workers of each
+/// remaining server busy.
 fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
     let pools = arguments.policy.iter().any(|spec| spec.has_pools());
     if arguments.workers == Some(1) && pools {
@@ -218,15 +218,15 @@ fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>
     Ok(least..=most)
 }
 
-/// The fewest requests that say anything.
+/// With fewer requests, a simulation says nothing.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// If no goal is given, a plan is for this p99.9 of the slowdown. If even an idle server is slower,
-/// it is for this many times the figure of that server.
+/// The default goal for p99.9 of the slowdown. If an idle server has more than half of it, the goal
+/// is twice the idle server's figure.
 const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;
 
-/// The goal where none was given, and where it comes from.
+/// The default goal, and why it is this one.
 fn default_goal(question: &Question<'_>) -> (Goal, String) {
     let usual = Goal::of_slowdown(SLOWDOWN);
     let idle = question.idle(&usual);

@@ -80,7 +80,7 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
     format!("{text}\n{}\n", wrapped("", &holds, ""))
 }
 
-/// The text when no policy holds the goal.
+/// The text if no policy holds the goal.
 fn impossible(question: &Question<'_>) -> String {
     let (goal, workers, rate) = (question.goal, *question.workers.end(), question.planned_rate());
     let load = question.load_at(rate, workers);

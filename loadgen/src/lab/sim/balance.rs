@@ -1,4 +1,4 @@
-//! Balancers: to which server of a fleet a request goes.
+//! Balancers choose the server of a fleet for each request.
 
 use super::servers::ServerId;
 use rand::{Rng, RngExt, SeedableRng};
@@ -7,27 +7,27 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds:
-/// they know the exact number of requests in a server at that moment. A real balancer learns it
+/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are best
+/// cases: they know the exact number of requests in each server now. A real balancer learns it
 /// late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Balance {
     /// Any server, each as likely as the others.
     Random,
-    /// The server to which the request's flow is hashed (rendezvous hashing: where a server is
-    /// lost, its flows move and no others). Request rates of flows fall with their rank to the
-    /// power of `zipf`; 0 = all flows are alike.
+    /// The server to which the request's flow is hashed. This is rendezvous hashing: if a server is
+    /// lost, only its flows move. Request rates of flows fall with their rank to the power of
+    /// `zipf`; at 0 all flows are alike.
     FlowHash {
         /// The exponent of the flows' rates, 0 to [`ZIPF_MAX`].
         zipf: f64,
     },
     /// Of two servers, drawn at random, the one that holds fewer requests (power of two choices).
     TwoChoices,
-    /// The server that holds the fewest requests (JSQ); of several, any.
+    /// The server that holds the fewest requests (JSQ); if several do, any of them.
     JoinShortestQueue,
 }
 
-/// All balancers with a name; any other is a hash of flows of different rates.
+/// All balancers with a fixed name. `FlowHash` with another `zipf` has a form instead.
 const NAMED: [(&str, Balance); 4] = [
     ("random", Balance::Random),
     ("flow-hash", Balance::FlowHash { zipf: 0.0 }),
@@ -71,7 +71,7 @@ impl Balance {
         if let Balance::FlowHash { zipf } = self { zipf } else { 0.0 }
     }
 
-    /// The long-run share of the requests that the busiest of `servers` servers gets.
+    /// The busiest server's long-run share of the requests.
     pub fn busiest_share(self, servers: usize, flows: u16, seed: u64) -> f64 {
         let Balance::FlowHash { zipf } = self else { return 1.0 / servers as f64 };
         let mut rates = vec![0.0; servers];
@@ -87,7 +87,7 @@ impl Balance {
 pub(super) struct Balancer {
     balance: Balance,
     servers: usize,
-    /// The server of each flow; empty where flows do not count.
+    /// The server of each flow; empty if the balancer ignores flows.
     server_of: Vec<ServerId>,
     random: Xoshiro256PlusPlus,
 }
@@ -137,7 +137,7 @@ impl Balancer {
     }
 }
 
-/// The server of each flow: of all servers the one with the highest hash of flow and server.
+/// The server of each flow: the one for which the hash of flow and server is highest.
 fn hashed(flows: u16, servers: usize, seed: u64) -> Vec<ServerId> {
     // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do:
     // seeds that differ by little would only change places of flows.

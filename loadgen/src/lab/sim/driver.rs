@@ -1,4 +1,4 @@
-//! The event loop: requests come and workers take their turns, in the order of their times.
+//! The event loop: requests arrive and workers act, in the order of their times.
 
 use super::Rest;
 use super::tally::Worked;
@@ -10,46 +10,47 @@ use forebay::inside::sched::{Local, Policy, SearchPlace, WorkerId};
 use forebay::time::Nanos;
 use std::sync::Arc;
 
-/// What workers in virtual time do with requests, all of them: one engine serves every worker.
+/// Carries out the actions of all workers on requests in virtual time.
 pub(crate) trait VirtualEngine: Engine {
-    /// A datagram that comes to a socket.
+    /// A datagram that arrives at a socket.
     type Arrival;
 
     /// Puts `arrival` into the socket of `owner`; false if that is full.
     fn arrive(&mut self, owner: WorkerId, arrival: Self::Arrival) -> bool;
-    /// Makes the next calls count for `worker`, at `now`.
+    /// The next calls are for `worker`, at the time `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// The time that passes before the `next` action of that worker. It is the cost of the last
-    /// action, and of `next` where others see its result later. A job that has ended gets its fate.
+    /// The time that passes before the worker's `next` action: the cost of the last action. It
+    /// includes the cost of `next` if others see the result of `next` later. A job that has ended
+    /// gets its fate.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
-    /// In which slices the paused `job` would run on if nothing came. Returns their length, at
-    /// least `slice`, and how many of them end with a pause; zero if unknown.
+    /// The slices in which the paused `job` would run on if nothing arrived. Returns their length,
+    /// at least `slice`, and how many of them end with a pause; zero if unknown.
     fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
         (Nanos::ZERO, 0)
     }
-    /// Notes that the paused `job` has run on for `time`: a whole number of the slices that
-    /// [`Self::slices`] tells.
+    /// Notes that the paused `job` has run for `time`, a whole number of slices from
+    /// [`Self::slices`].
     fn ran_on(&mut self, _job: &Self::Job, _time: Nanos) {}
 }
 
 /// A server in virtual time.
 pub(crate) struct Driver<E: VirtualEngine> {
-    /// The policy at work.
+    /// The policy in force.
     policy: Arc<Policy>,
     workers: Box<[Worker<E::Job>]>,
     pub(crate) world: VirtualWorld<E::Job>,
     pub(crate) engine: E,
-    /// What steps have taken of all workers' time, but for searches that found nothing.
+    /// Time that all workers spent on steps, without searches that found nothing.
     busy: Nanos,
 }
 
-/// What a worker does next that has acted.
+/// What a worker does after an action.
 pub(super) enum Next {
     /// It acts again when its time comes.
     Later,
-    /// It makes a rare search, and other groups may have longer queues.
+    /// It starts a rare search, and other groups may have longer queues.
     Balance,
-    /// It rests, after a search that took this long and found nothing.
+    /// It rests, after a search of this length that found nothing.
     Rest(Nanos),
 }
 
@@ -60,8 +61,8 @@ struct Worker<J> {
 }
 
 impl<E: VirtualEngine> Driver<E> {
-    /// A server at rest under `policy`; `queued` bounds the jobs in its queues. Its workers wake,
-    /// look, and wait for one another as `overheads` say.
+    /// An idle server under `policy`. `queued` bounds the jobs in its queues. `overheads` are the
+    /// costs of waking, looking and contention.
     pub(crate) fn new(policy: Policy, engine: E, rest: Rest, overheads: &Overheads, queued: usize) -> Driver<E> {
         let policy = Arc::new(policy);
         let topology = &policy.topology;
@@ -75,22 +76,22 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { policy, workers, world, engine, busy: Nanos::ZERO }
     }
 
-    /// What the workers' time has gone into.
+    /// What the workers' time was spent on.
     pub(super) fn worked(&self) -> Worked {
         Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
     }
 
-    /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
+    /// When a worker acts next; [`Nanos::MAX`] if all wait.
     pub(crate) fn next_at(&self) -> Nanos {
         self.world.event_list.first.0
     }
 
-    /// Whether workers may take what waits in other groups.
+    /// Whether workers may take work of other groups.
     pub(super) fn helps(&self) -> bool {
         self.policy.has_watchers()
     }
 
-    /// Lets `came` come to the socket of `owner` at `now`, no later than [`Driver::next_at`].
+    /// Delivers `came` to the socket of `owner` at `now`, no later than [`Driver::next_at`].
     pub(crate) fn arrive(&mut self, now: Nanos, owner: WorkerId, came: E::Arrival) {
         self.world.now = now;
         self.world.acted = (now, WorkerId::MAX);
@@ -99,28 +100,28 @@ impl<E: VirtualEngine> Driver<E> {
         }
     }
 
-    /// Longest time that a running job keeps its worker between two pauses.
+    /// Sets the longest time for which a running job keeps its worker between two pauses.
     #[cfg(test)]
     pub(crate) fn heartbeat(mut self, heartbeat: Nanos) -> Driver<E> {
         self.world.heartbeat = heartbeat;
         self
     }
 
-    /// From now on jobs are discarded instead of run, and nothing is received.
+    /// From now on, workers discard jobs instead of running them, and receive nothing.
     #[cfg(test)]
     pub(crate) fn abandon(&mut self, now: Nanos) {
         self.world.now = now;
         self.world.abandon();
     }
 
-    /// Puts `policy` to work at `now`: each worker follows it from its next search on.
+    /// Puts `policy` into force at `now`; each worker follows it from its next search on.
     pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
         self.world.now = now;
         self.world.switch(&policy);
         self.policy = Arc::new(policy);
     }
 
-    /// Lets the worker whose time has come act until it is idle or busy for a time.
+    /// Lets the worker that is due act until it is idle, or busy for some time.
     #[cfg(test)]
     pub(crate) fn act(&mut self) {
         if let Next::Rest(took) = self.act_in_group(false, None) {
@@ -134,7 +135,7 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.rest(took);
     }
 
-    /// The worker begins `job` after `took` instead of resting; without a job it searches again.
+    /// The worker begins `job` after `took` instead of resting. Without a job it searches again.
     pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
         let VirtualWorld { me, now, .. } = self.world;
         if let Some(job) = job {
@@ -144,8 +145,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// Like [`Driver::act`], for one group. With `balances`, returns before a rare search. With
-    /// `until`, workers act in turn until one rests or the next action is later.
+    /// Like [`Driver::act`], for one group. With `balances` it returns before a rare search. With
+    /// `until`, workers act in turn until one rests or the next action is later than that.
     pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
         loop {
             let next = self.act_once(balances);
@@ -211,8 +212,8 @@ impl<E: VirtualEngine> Driver<E> {
 }
 
 impl<J> Worker<J> {
-    /// Leaves out the pauses of the job at hand that change nothing, from `first` on; false if
-    /// there is none.
+    /// Skips the pauses of the current job that change nothing, from `first` on; false if there are
+    /// none.
     #[inline(always)]
     fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
         let Some((job, left, watch)) = self.turn.pauses() else { return false };
@@ -227,7 +228,7 @@ impl<J> Worker<J> {
         true
     }
 
-    /// Lets the job at hand have run for what was left out.
+    /// Adds the skipped time to the current job.
     #[inline]
     fn catch_up(&mut self, world: &mut VirtualWorld<J>, engine: &mut impl VirtualEngine<Job = J>, busy: &mut Nanos) {
         let Some((count, VainPauses { period, .. })) = world.left_out() else { return };
@@ -240,7 +241,7 @@ impl<J> Worker<J> {
     }
 }
 
-/// How long the next search of `local` takes where nothing waits anywhere.
+/// How long the next search of `local` takes if it finds nothing.
 fn time_in_vain<J>(local: &Local, policy: &Policy, world: &VirtualWorld<J>) -> Nanos {
     let ([receive, look], workers) = (world.poll_and_look, policy.topology.workers);
     let named = usize::from(local.noticed.first().is_some());

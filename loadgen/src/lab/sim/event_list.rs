@@ -1,5 +1,5 @@
-//! The event list: the next time of each worker, in a tournament tree. Changing a time and finding
-//! the earliest take few steps.
+//! The event list: the next time of each worker, in a tournament tree. To change a time and to find
+//! the earliest takes few steps.
 
 use forebay::inside::sched::WorkerId;
 use forebay::time::Nanos;
@@ -7,14 +7,14 @@ use forebay::time::Nanos;
 /// The next moment of each worker, or none.
 #[derive(Debug)]
 pub(super) struct EventList {
-    /// A complete tree of times with worker numbers in the low bits. Each node, root at 1, holds
-    /// the smallest of its four children: of equal times, the lowest worker's. The leaves are the
-    /// workers. Siblings are adjacent.
+    /// A complete tree of times, with worker numbers in the low bits. Each node (the root is 1)
+    /// holds the smallest of its four children; of equal times, the lowest worker's. The leaves are
+    /// the workers. Siblings are adjacent.
     nodes: Box<[[u64; 4]]>,
     /// The earliest time and its worker, from the root; [`Nanos::MAX`] if all wait.
     pub(super) first: (Nanos, WorkerId),
-    /// Bits of a worker's number. The other bits are the time: 208 days with 1,024 workers, then
-    /// never.
+    /// Bits for a worker's number. The other bits are the time. With 1,024 workers they cover 208
+    /// days; a later time counts as never.
     bits: u32,
 }
 
@@ -32,7 +32,7 @@ impl EventList {
         event_list
     }
 
-    /// `worker` acts at `time` and not before; at [`Nanos::MAX`] it waits for others.
+    /// `worker` acts at `time`; [`Nanos::MAX`] means that it waits for others.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
         let mut first = time.get().min(u64::MAX >> self.bits) << self.bits | worker as u64;
         let mut node = self.leaf(worker);

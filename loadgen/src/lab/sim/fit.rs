@@ -1,4 +1,4 @@
-//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same
+//! Policies fitted to a workload: sizes and budgets that a server would choose, by the same
 //! estimators.
 
 use super::Setup;
@@ -14,32 +14,33 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// What a policy is fitted to.
+/// The workload and load for which a policy chooses sizes and budgets.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// What the user chooses, or what follows from the workload. Its measurements are those below.
+    /// Settings of the user, or derived from the workload. The measurements are in the other
+    /// fields.
     pub tuning: Tuning,
-    /// Mean number of workers that the requests keep busy, with the time beside their cost.
+    /// Mean number of workers that the requests keep busy, including work beside their cost.
     pub offered: f64,
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// Service times of each class by itself.
+    /// Service times of each class.
     pub of_class: TimesOfClass,
-    /// For each class, the number of requests and their cost in all.
+    /// For each class, the number of requests and their total cost.
     pub by_class: [(u64, Nanos); CLASSES],
     /// Time that each request takes of a worker beside its cost.
     pub beside: Nanos,
 }
 
-/// Requests that stand for a workload.
+/// The number of requests that represents a workload.
 const REQUESTS: f64 = 1e6;
-/// Costs that are drawn of each class whose costs vary.
+/// Costs drawn for each class whose costs vary.
 const DRAWS: u64 = 20_000;
 
 impl Fit {
-    /// A fit to `workload` at the share `load` of this many workers, both with the time that
-    /// requests take beside their cost. The slice is ten of the smallest class's cost, within what
-    /// a server takes.
+    /// A fit to `workload` at the share `load` of this many workers. Both include the time that
+    /// requests take beside their cost. The slice is ten times the smallest class's cost, within a
+    /// server's limits.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
@@ -59,8 +60,7 @@ impl Fit {
     }
 
     /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each
-    /// request takes `beside` of a worker's time beside its cost. The slice is that of
-    /// [`Fit::new`].
+    /// request takes `beside` more than its cost. The slice is as in [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.
@@ -97,7 +97,7 @@ impl Fit {
         }
     }
 
-    /// The policy called `name`, and what was chosen on the way.
+    /// The policy called `name`, with the sizes and budgets that were chosen.
     ///
     /// # Panics
     /// If the chosen sizes do not sum to the workers.
@@ -128,13 +128,13 @@ impl Fit {
         Made { chosen: made.chosen.clone() + &unstable, ..made }
     }
 
-    /// The load, as a share of all workers' capacity, above which the pools of `made` cannot keep
-    /// up. `None` without pools.
+    /// The load, as a share of all workers' capacity, above which a pool of `made` cannot keep up.
+    /// `None` without pools.
     pub fn unstable_from(&self, made: &Made) -> Option<f64> {
         made.name.entry().has_pools().then(|| unstable_from(&self.demands(made.sizes().len()), &made.sizes()))
     }
 
-    /// The workers' time, in any unit, that is spent in each of `pools` pools. Where classes are
+    /// The workers' time, in any unit, that requests spend in each of `pools` pools. If classes are
     /// known, each class begins in a pool of its own, as far as there are pools. Otherwise all
     /// requests spend a slice in each pool but the last.
     fn demands(&self, pools: usize) -> Vec<f64> {
@@ -151,7 +151,7 @@ impl Fit {
         (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
     }
 
-    /// The policy called `name`, and a server of these overheads that follows it.
+    /// The policy called `name`, and a server with these overheads that follows it.
     ///
     /// # Panics
     /// As [`Fit::policy`].
@@ -162,20 +162,20 @@ impl Fit {
         (made, setup)
     }
 
-    /// What policies are made from.
+    /// The settings and measurements from which policies are made.
     pub fn tuning(&self) -> Tuning {
         let of_class = self.tuning.classified.then(|| Box::new(self.of_class.clone()));
         let measured = Measured { of_class, ..Measured::new(self.times.clone(), self.beside, self.offered) };
         Tuning { measured: Some(measured), ..self.tuning.clone() }
     }
 
-    /// The same fit with another choice.
+    /// The same fit with settings changed by `choose`.
     pub fn tuned(mut self, choose: impl FnOnce(&mut Tuning)) -> Fit {
         choose(&mut self.tuning);
         self
     }
 
-    /// The same fit, for policies that know what these steps cost.
+    /// The same fit, for policies that know the costs of these steps.
     pub fn knowing(self, overheads: &Overheads) -> Fit {
         self.tuned(|tuning| {
             tuning.yield_cost = overheads.yield_.max(Nanos::new(1));
@@ -183,15 +183,14 @@ impl Fit {
         })
     }
 
-    /// The policy called `name` as a server begins to adapt it: `known` = after it has measured for
-    /// long.
+    /// The policy called `name` as it begins to adapt. With `known`, as after long measurement.
     pub fn adaptation(&self, name: PolicyName, known: bool) -> Adaptation {
         let tuning = self.tuning();
         let measured = tuning.measured.clone().filter(|_| known);
         Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
-    /// The budget that `auto` chooses for these service times. The slice, if it lets no request
+    /// The budget that `auto` chooses for these service times; the slice, if `auto` lets no request
     /// give way.
     pub fn budget(&self) -> Nanos {
         self.decision().ladders.first_limit().unwrap_or(self.tuning.budget)
@@ -203,7 +202,7 @@ impl Fit {
     }
 }
 
-/// Ten of the smallest class's mean cost, within what a server takes.
+/// Ten times the smallest class's mean cost, within a server's limits.
 pub(crate) fn slice_of(smallest: Nanos) -> Nanos {
     smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
 }

@@ -7,27 +7,27 @@ use super::{ArrivingRequest, Setup, Tally};
 use forebay::time::Nanos;
 use std::cell::RefCell;
 
-/// The servers of a fleet, and what stands before them. A balancer takes no time.
+/// The servers of a fleet and their balancer. A balancer takes no time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fleet {
     /// Servers in all; above zero.
     pub servers: usize,
-    /// Servers that are lost, while as much comes as to all; fewer than there are. Those that are
-    /// left know their load.
+    /// Servers that are lost, fewer than [`Fleet::servers`]. The others get all requests, and know
+    /// their load.
     pub lost: usize,
     /// How the balancer chooses.
     pub balance: Balance,
 }
 
 impl Fleet {
-    /// Servers that are left.
+    /// Servers that are not lost.
     pub fn left(self) -> usize {
         self.servers - self.lost
     }
 
     /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and
-    /// counts them in `tally`. Returns the load that came to each server after the warm-up, as a
-    /// share of its capacity.
+    /// counts them in `tally`. Returns the load of each server after the warm-up, as a share of its
+    /// capacity.
     ///
     /// # Panics
     /// If no server is left, or a request has no cost.

@@ -1,16 +1,16 @@
 //! Virtual time: what a server under a policy would do with given requests, without threads,
 //! sockets or a clock.
 //!
-//! [`simulate`] drives the very worker that the server's threads drive,
-//! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. `world` is what
-//! that worker acts on, `model.rs` what a request is. What threads do beside the work has a price
-//! ([`Overheads`]), and they wait for one another where only one can be at a time
+//! [`simulate`] runs the worker code of the server's threads,
+//! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. `world` is the
+//! state on which that worker acts, and `model.rs` defines requests. Steps beside the work cost
+//! time ([`Overheads`]). Workers wait for one another where only one can be at a time
 //! (`world/contention.rs`). The same requests give the same result, bit for bit. Several servers
-//! behind a balancer are a [`Fleet`], in one time (`servers.rs`), and so are the groups of one
-//! server.
+//! behind a balancer are a [`Fleet`] in one virtual time (`servers.rs`), and so are the groups of
+//! one server.
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with
-//! the run.
+//! the length of the run.
 
 mod balance;
 #[cfg_attr(test, allow(dead_code, reason = "the explorer of the server uses more of it"))]
@@ -52,7 +52,7 @@ use std::cell::RefCell;
 /// A server to simulate.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The policy that the workers follow; that of the largest group where they form groups.
+    /// The policy that the workers follow. With groups, the policy for the largest group.
     pub policy: Policy,
     /// Workers of each group, the largest first.
     pub groups: Vec<usize>,
@@ -64,19 +64,19 @@ pub struct Setup {
     pub checkpoint_step: Nanos,
     /// Whether the policy may know a request's class.
     pub classified: bool,
-    /// Bounds.
+    /// Bounds of sockets, queues and packets.
     pub limits: Limits,
-    /// How long requests may wait, and the service that is expected of them: one with a deadline
-    /// must not begin where less time is left.
+    /// How long requests may wait, and their expected service. A request whose deadline leaves less
+    /// time than that does not begin.
     pub waits: WaitLimits,
-    /// When all workers stand still, and for how long, in the order of time. Requests come
+    /// When all workers stand still, and for how long, in the order of time. Requests arrive
     /// meanwhile.
     pub pauses: Vec<(Nanos, Nanos)>,
-    /// What the server does with its measurements; `None` = nothing changes.
+    /// How the server follows its measurements; `None` = it does not.
     pub follows: Option<Follows>,
 }
 
-/// What a server does with its measurements.
+/// How a server follows its measurements.
 #[derive(Clone, Debug)]
 pub struct Follows {
     /// The policy in force, and the rule that changes it.
@@ -90,19 +90,19 @@ pub struct Follows {
 pub struct Rest {
     /// Whether the worker spins before it sleeps.
     pub wait: Wait,
-    /// The shortest time for which the watcher backs off after a spurious wake.
+    /// The watcher backs off for at least this long after a spurious wake.
     pub nap_min: Nanos,
 }
 
 impl Rest {
-    /// The worker never sleeps: it sees at once whatever it may take.
+    /// The worker never sleeps: it sees available work at once.
     pub const LOOKS: Rest = Rest { wait: Wait::Spin, nap_min: Nanos::ZERO };
 }
 
 /// Bounds of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Datagrams that one receive takes at most.
+    /// The most datagrams of one receive.
     pub batch: usize,
     /// Packets for each worker.
     pub packets_per_worker: usize,
@@ -113,8 +113,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The bounds of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832
-    /// bytes.
+    /// The bounds of `forebay serve`. Its sockets have 4 MiB, and a small datagram takes 832 bytes
+    /// of it.
     pub const SERVER: Limits = Limits {
         batch: BATCH,
         packets_per_worker: packets_per_worker(ROOM),
@@ -124,7 +124,7 @@ impl Limits {
 }
 
 impl Setup {
-    /// A server of workers that always look, without any overhead, with a checkpoint for each
+    /// A server without overheads, whose workers never sleep. Requests have a checkpoint for each
     /// microsecond of cost.
     pub fn ideal(policy: Policy) -> Setup {
         Setup {
@@ -146,23 +146,23 @@ impl Setup {
         self.groups.iter().sum()
     }
 
-    /// The time on clocks when workers have not stood still for `worked`.
+    /// The time on clocks after `worked`, the time without pauses.
     fn on_clock(&self, worked: Nanos) -> Nanos {
         let after = |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.plus(*length) } else { time };
         self.pauses.iter().fold(worked, after)
     }
 
-    /// How long workers have not stood still when clocks show `time`.
+    /// The time without pauses until clocks show `time`.
     fn worked(&self, time: Nanos) -> Nanos {
         let before =
             |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.minus(*length).max(*at) } else { time };
         self.pauses.iter().rev().fold(time, before)
     }
 
-    /// The same server, where requests wait as under `max_wait` at a server that has measured
-    /// `times`. A request that is expected to end after its deadline does not begin.
+    /// The same server with the waits of `max_wait`, after it has measured `times`. A request that
+    /// is expected to end after its deadline does not begin.
     ///
-    /// `of_class`: the times of each class, where classes may be known.
+    /// `of_class`: the times of each class, if classes may be known.
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let tuning =
             Tuning { max_wait, beside: self.overheads.per_request(), ..Tuning::new(self.workers(), Nanos::ZERO) };
@@ -171,8 +171,8 @@ impl Setup {
         Setup { waits, ..self }
     }
 
-    /// A server with these overheads. Where waking costs something its workers sleep as in
-    /// `forebay serve`.
+    /// A server with these overheads. If waking costs time, its workers sleep as in `forebay
+    /// serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
         let sleeps = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::LOOKS };
@@ -180,8 +180,8 @@ impl Setup {
     }
 }
 
-/// The result of `setup` for `incoming`, which come in the order of their times and are all
-/// consumed.
+/// The result of `setup` for `incoming`, whose requests are in the order of their times. All are
+/// served to their end.
 ///
 /// # Panics
 /// If a request comes to a socket that does not exist, or has no cost.
@@ -191,8 +191,8 @@ pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) 
     tally.into_inner()
 }
 
-/// As [`simulate`], into a tally that `incoming` may look at. Each request is drawn when the one
-/// before it has come.
+/// Like [`simulate`], counted in a tally that `incoming` may read. Each request is drawn after the
+/// one before it has arrived.
 ///
 /// # Panics
 /// As [`simulate`].

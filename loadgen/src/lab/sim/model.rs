@@ -1,4 +1,4 @@
-//! What requests are in a simulation: a cost each, with a checkpoint after each step, and a fate.
+//! Requests in a simulation. Each has a cost, with a checkpoint after each step, and gets a fate.
 
 use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
@@ -22,26 +22,26 @@ pub(super) struct CostModel<'a> {
     worker: WorkerId,
     sockets: Box<[VecDeque<RequestId>]>,
     requests: Requests,
-    /// Packets that are free.
+    /// Free packets.
     pub(super) packets: usize,
-    /// For each worker, the request that ends with the slice that it is running, and its fate.
+    /// For each worker: the request that ends with its current slice, and that request's fate.
     ending: Box<[Option<(RequestId, Fate)>]>,
-    /// What each worker knows of the queues that it takes from.
+    /// What each worker knows about the queues from which it takes.
     shedding: Box<[Shedding]>,
-    /// Requests under way that have been interrupted.
+    /// Interrupted requests in the server.
     interrupted: usize,
-    /// What the present step has cost so far.
+    /// The cost of the current step so far.
     cost: Nanos,
     tally: &'a RefCell<Tally>,
-    /// How long requests may wait now.
+    /// How long requests may wait at present.
     waits: WaitLimits,
-    /// What the server measures, and what follows that, if anything.
+    /// The server's measurements, if it measures.
     work: Option<Box<Work>>,
     follows: Option<Follows>,
 }
 
 impl<'a> CostModel<'a> {
-    /// The requests of this many workers at rest, which are counted in `tally`.
+    /// The requests of this many idle workers, counted in `tally`.
     pub(super) fn new(setup: &'a Setup, workers: usize, tally: &'a RefCell<Tally>) -> CostModel<'a> {
         assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
         CostModel {
@@ -66,7 +66,7 @@ impl<'a> CostModel<'a> {
         }
     }
 
-    /// Requests that came and have not ended.
+    /// Requests that have arrived and not ended.
     pub(super) fn in_flight(&self) -> usize {
         self.requests.len()
     }
@@ -79,7 +79,7 @@ impl<'a> CostModel<'a> {
         other.requests.add(Request { socket: other.worker, ..request })
     }
 
-    /// Moves a batch out of the socket of `owner` into that of the present worker of `other`, the
+    /// Moves a batch from the socket of `owner` to the socket of the current worker of `other`, the
     /// model of another group.
     pub(super) fn give_datagrams(&mut self, owner: WorkerId, other: &mut CostModel<'_>) -> usize {
         let batch = self.setup.limits.batch.min(other.packets).min(self.sockets[owner].len());
@@ -90,13 +90,13 @@ impl<'a> CostModel<'a> {
         batch
     }
 
-    /// Makes the present step cost `more`.
+    /// Adds `more` to the cost of the current step.
     fn pay(&mut self, more: Nanos) {
         self.cost = self.cost.plus(more);
     }
 
-    /// Follows what was measured until `now`; returns the policy if it changes. Workers found
-    /// nothing to do for `idle` since the start, and run slices that have lasted for `running`.
+    /// Follows the measurements until `now`; returns the policy if it changes. `idle` is how long
+    /// workers found nothing to do since the start, `running` the ages of the current slices.
     pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
         let Follows { adaptation, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
@@ -109,14 +109,14 @@ impl<'a> CostModel<'a> {
         Some(adaptation.made.policy.clone())
     }
 
-    /// Ends a request that is not answered and holds a packet.
+    /// Ends a request that holds a packet without an answer.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
         self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
         self.tally.borrow_mut().lost(request.class, Some(fate), request.counts);
     }
 
-    /// The request that ends and gives its packet back.
+    /// Removes a request that ends, and frees its packet.
     fn removed(&mut self, request: RequestId) -> Request {
         let request = self.requests.remove(request);
         self.packets += 1;
@@ -124,12 +124,12 @@ impl<'a> CostModel<'a> {
         request
     }
 
-    /// Requests in queues of continuations, about: one for each worker runs.
+    /// An estimate of the requests in queues of continuations: one per worker is running.
     fn continuations(&self) -> usize {
         self.interrupted.saturating_sub(self.sockets.len())
     }
 
-    /// How `request` ends that is about to run, if it must not.
+    /// The fate of `request`, which is about to run, if it must not run.
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
         let (waiting, limits) = (self.continuations(), &self.waits);
         let shedding = &mut self.shedding[self.worker];
@@ -144,8 +144,8 @@ impl<'a> CostModel<'a> {
         cause.map(|cause| if let Cause::Expired(_) = cause { Fate::ShedExpired } else { Fate::ShedWaited })
     }
 
-    /// Gives the `request` that the worker's last slice ended its `fate`; returns how long that
-    /// takes.
+    /// Gives its `fate` to the `request` that ended with the worker's last slice. Returns the time
+    /// that this takes.
     fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
         if fate != Fate::Answered {
             self.end(request, fate);
@@ -312,9 +312,9 @@ impl Engine for CostModel<'_> {
     }
 }
 
-/// How far a request that still needs `left` comes in one slice. The slice ends at the first
-/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, the
-/// time that it takes, and the fate with which the request ends; `None` if it pauses.
+/// How far a request that still needs `left` gets in one slice. The slice ends at the first
+/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, its
+/// time, and the fate with which the request ends; `None` if it pauses.
 fn stretch(
     left: Nanos,
     step: Nanos,

@@ -1,4 +1,4 @@
-//! What comes to the sockets: drawn from a workload, each flow at the socket to which it is hashed.
+//! Arrivals drawn from a workload. Each flow has the socket to which it is hashed.
 
 use crate::lab::workload::{Arrival, Arrivals, Shape, Workload};
 use forebay::inside::sched::WorkerId;
@@ -6,13 +6,13 @@ use forebay::time::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-/// One request as it comes to a server.
+/// One request on arrival at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivingRequest {
-    /// The time at which the request comes; no earlier than the one before.
+    /// The arrival time; no earlier than the previous request's.
     pub at: Nanos,
-    /// The time at which the request should have come, from which its latency counts. No later than
-    /// `at`.
+    /// The time at which the request should have arrived, from which its latency counts. No later
+    /// than `at`.
     pub due: Nanos,
     /// The CPU time that the request needs; above zero.
     pub cost: Nanos,
@@ -20,13 +20,13 @@ pub struct ArrivingRequest {
     pub class: u8,
     /// The worker to whose socket the request comes.
     pub socket: WorkerId,
-    /// How long after it came the request expires; [`Nanos::MAX`] = never.
+    /// The time from arrival to expiry; [`Nanos::MAX`] = never.
     pub deadline: Nanos,
-    /// Whether the request came after the warm-up, and is to be measured.
+    /// Whether the request came after the warm-up and is measured.
     pub counts: bool,
 }
 
-/// The requests that a simulation is offered, in an open loop.
+/// An open loop of requests: they arrive whether or not the server keeps up.
 #[derive(Clone, Debug)]
 pub struct OpenLoop<'w> {
     /// The classes and costs of the requests, and how they arrive.
@@ -37,7 +37,7 @@ pub struct OpenLoop<'w> {
     pub flows: u16,
     /// The seed of everything that is drawn.
     pub seed: u64,
-    /// How long after they came requests expire; [`Nanos::MAX`] = never.
+    /// The time from arrival to expiry; [`Nanos::MAX`] = never.
     pub deadline: Nanos,
     /// Requests that come before any is measured.
     pub warmup: u64,
@@ -51,15 +51,15 @@ impl<'w> OpenLoop<'w> {
         self.shaped(Shape::default(), sockets)
     }
 
-    /// All requests in another shape, in the order of their times, spread over this many sockets.
+    /// The same with another shape of arrivals.
     pub fn shaped(&self, shape: Shape, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
         self.by_flow(shape, 0.0)
             .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
     }
 
-    /// All requests with their flows, in the order of their times, before they are given sockets.
-    /// The rates of flows fall with their rank to the power of `zipf`.
+    /// All requests with their flows, in the order of their times, without sockets. The rates of
+    /// flows fall with their rank to the power of `zipf`.
     pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
@@ -70,14 +70,13 @@ impl<'w> OpenLoop<'w> {
     }
 }
 
-/// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as
-/// likely as any other.
+/// The socket of each flow, as the kernel's hash would choose it: each socket is equally likely.
 pub(crate) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
     spread_each(1, flows, sockets, seed).swap_remove(0)
 }
 
-/// The socket of each flow at each of `servers`, independently of the others; at the first as
-/// [`spread`] has it.
+/// The socket of each flow at each of `servers`, independently of one another. The first server has
+/// the sockets of [`spread`].
 pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
     // Of the seed's own family and yet not the streams of times, costs and flows, which begin with
     // the seed itself.

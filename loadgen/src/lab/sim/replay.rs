@@ -1,9 +1,9 @@
-//! A run of a real server, simulated: the same requests at the same times and sockets, on a server
-//! as it was.
+//! Simulates a run of a real server: the same requests at the same times and sockets.
 //!
-//! Times are divided by the run's time scale, so that costs are what the workload says. Requests
-//! come when they were *sent*, as at the real server. Their latency counts from when they should
-//! have been sent, as the client measured it. So both include how late the generator was.
+//! Times are divided by the run's time scale, so that costs are unscaled. Requests arrive when the
+//! generator *sent* them, as at the real server. Their latency counts from the time when they
+//! should have been sent, as the client measured it. So both figures include the generator's
+//! lateness.
 
 use super::{ArrivingRequest, Fit, Rest, Setup};
 use crate::lab::workload::{Recording, Trace};
@@ -12,18 +12,19 @@ use forebay::inside::sched::{Made, PolicyName, Wait};
 use forebay::time::Nanos;
 
 /// The wake-up of emulated cores (`--burn sleep`), before the time scale. A busy core takes its
-/// next job at the moment at which the last one ends, whatever its thread does in between. What
-/// remains is the time to wake an idle worker's thread and let it receive. That is 35 to 80 us on
-/// the machine of [`Overheads::STOCK`], longer when its two processors are busy.
+/// next job when the last one ends in its own time, so only idle workers' threads have to wake.
+/// Waking and receiving take 35 to 80 us on the machine of [`Overheads::STOCK`], and longer if its
+/// two processors are busy.
 const EMULATED: Overheads = Overheads { wake: Nanos::from_micros(50), ..Overheads::NONE };
 
-/// What it takes to simulate a [`Trace`].
+/// Simulates a [`Trace`].
 pub trait Replay {
-    /// What each step costs: [`Overheads::STOCK`] on real cores. Emulated cores have the overheads
-    /// that they were charged, and the wake-up of their threads on the time scale of the costs.
+    /// What each step costs. On real cores it is [`Overheads::STOCK`]. Emulated cores have the
+    /// overheads that they were charged, plus the wake-up of their threads divided by the time
+    /// scale.
     fn costs_of_steps(&self) -> Overheads;
 
-    /// What policies are fitted to: the costs and the load of the run, and default settings.
+    /// The costs and the load of the run, with default settings, for policies to fit.
     fn fit(&self) -> Fit;
 
     /// The policy called `name`, made from `fit`, and a server that follows it.
@@ -32,7 +33,7 @@ pub trait Replay {
     /// As [`Fit::policy`].
     fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup);
 
-    /// What an idle worker did in the run, where it would do `rest` otherwise.
+    /// What an idle worker did in the run; `rest` unless the run says otherwise.
     fn rest(&self, rest: Rest) -> Rest;
 
     /// All requests, in the order in which they were sent.

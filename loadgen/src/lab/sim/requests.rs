@@ -1,5 +1,5 @@
-//! The requests that are under way, by number. A number is used again when its request has ended,
-//! so memory follows the requests that are under way and not those that ever came.
+//! The requests in the server, by number. A number is used again after its request has ended, so
+//! memory depends on the requests present and not on the length of the run.
 
 use super::ArrivingRequest;
 use forebay::inside::sched::WorkerId;
@@ -9,18 +9,18 @@ use forebay::time::Nanos;
 /// A request's number.
 pub(super) type RequestId = u32;
 
-/// One request under way.
+/// One request in the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// When the request should have come to the socket: latency counts from then.
+    /// When the request should have arrived: latency counts from then.
     pub(super) due: Nanos,
     /// CPU time that the request needs in all.
     pub(super) cost: Nanos,
-    /// When it came, how long it may wait, and the service that it has had.
+    /// When it arrived, how long it may wait, and its service so far.
     pub(super) stay: Stay,
     /// The worker to whose socket it came.
     pub(super) socket: WorkerId,
-    /// The worker that received it, or on which it ran last.
+    /// The worker that received it, or last ran it.
     pub(super) held_by: WorkerId,
     pub(super) class: u8,
     /// Whether the request was interrupted before.

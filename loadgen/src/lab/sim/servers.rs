@@ -1,8 +1,8 @@
-//! Servers side by side in one virtual time. Each request is given to one of them. The earliest
-//! step of all is the next.
+//! Servers side by side in one virtual time. Each request goes to one of them, and the earliest
+//! step of all is always the next.
 //!
-//! A server is one group of workers or several, each with a world of its own. An idle group takes
-//! from a full one of its server (`help.rs`).
+//! A server has one or several groups of workers, each with a world of its own. An idle group takes
+//! work from a full group of its server (`help.rs`).
 
 mod help;
 
@@ -18,7 +18,7 @@ use std::cell::RefCell;
 /// The number of a server, counted from 0.
 pub(super) type ServerId = usize;
 
-/// Equal servers, which share nothing but what comes to them.
+/// Equal servers that share only the stream of requests.
 pub(super) struct Servers<'a> {
     /// The groups of all servers, those of the first server first.
     groups: Vec<Group<'a>>,
@@ -26,11 +26,10 @@ pub(super) struct Servers<'a> {
     each: usize,
     /// When a worker of each group acts next.
     event_list: EventList,
-    /// When the groups follow what they have measured next, and the time between; [`Nanos::MAX`] =
-    /// never.
+    /// When the groups next follow their measurements, and the interval; [`Nanos::MAX`] = never.
     follow_at: Nanos,
     follow_every: Nanos,
-    /// When sleepers look at full groups next; [`Nanos::MAX`] while nothing waits in one.
+    /// When sleepers next look at full groups; [`Nanos::MAX`] while no full group has waiting work.
     nap_until: Nanos,
     setup: &'a Setup,
     tally: &'a RefCell<Tally>,
@@ -38,14 +37,14 @@ pub(super) struct Servers<'a> {
 
 struct Group<'a> {
     driver: Driver<CostModel<'a>>,
-    /// The first worker, as its server counts them.
+    /// The number of the group's first worker in its server.
     first: WorkerId,
     /// When another group last looked at this one.
     helped_at: Nanos,
 }
 
 impl<'a> Servers<'a> {
-    /// `count` servers at rest, which count their requests in `tally`.
+    /// `count` idle servers, which count their requests in `tally`.
     pub(super) fn new(setup: &'a Setup, count: usize, tally: &'a RefCell<Tally>) -> Servers<'a> {
         let group = |group: usize| {
             let (workers, first) = (setup.groups[group], setup.groups[..group].iter().sum());
@@ -70,8 +69,8 @@ impl<'a> Servers<'a> {
         self.groups[server * self.each..][..self.each].iter().map(|group| group.driver.engine.in_flight()).sum()
     }
 
-    /// Lets `arrivals` come, which are requests and their flows in the order of their times, until
-    /// all is done. `place` gives each a server, and a socket there.
+    /// Serves `arrivals`, which are requests with their flows in the order of their times, until
+    /// all are done. `place` gives each a server, and a socket there.
     pub(super) fn run(
         mut self,
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
@@ -107,8 +106,8 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Lets all groups follow what they have measured. Nothing else happens before `at`: of a
-    /// silence beyond the window all but its end is left out.
+    /// Lets all groups follow their measurements. Nothing else happens before `at`. If nothing
+    /// happens for longer than the window, only the end of that time is evaluated.
     fn follow(&mut self, at: Nanos) {
         let now = self.follow_at;
         for group in 0..self.groups.len() {
@@ -127,7 +126,7 @@ impl<'a> Servers<'a> {
         self.follow_at = now.plus(self.follow_every.times(1 + silent.saturating_sub(Work::INTERVALS + 1)));
     }
 
-    /// Lets `came` come to `server`, whose sockets it counts from the first of all its groups.
+    /// Delivers `came` to `server`, whose sockets are numbered over all its groups.
     fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
         let groups = &self.groups[server * self.each..][..self.each];
         let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
@@ -138,7 +137,7 @@ impl<'a> Servers<'a> {
         self.doze(group, at);
     }
 
-    /// Lets `group` act, and an only one again until it rests or would act after `until`.
+    /// Lets `group` act. An only group acts again until it rests, or would act after `until`.
     fn act(&mut self, group: usize, until: Nanos) {
         let until = (self.groups.len() == 1).then_some(until);
         let mut next = self.groups[group].driver.act_in_group(self.each > 1, until);
@@ -155,12 +154,12 @@ impl<'a> Servers<'a> {
         self.doze(group, now);
     }
 
-    /// When a group acts next, and which; an only group needs no list.
+    /// When a group acts next, and which; a single group needs no list.
     fn first(&self) -> (Nanos, usize) {
         if let [only] = &self.groups[..] { (only.driver.next_at(), 0) } else { self.event_list.first }
     }
 
-    /// Puts down when `group` acts next.
+    /// Records when `group` acts next.
     fn schedule(&mut self, group: usize) {
         if self.groups.len() > 1 {
             self.event_list.set(group, self.groups[group].driver.next_at());

@@ -1,8 +1,8 @@
-//! What pools of fixed sizes can bear: their stability bound, and sizes that are within it.
+//! The stability bound of pools of fixed sizes, and sizes within that bound.
 
-/// The load, as a share of the capacity of all workers, from which on pools of these `sizes` fall
-/// behind for ever, whatever the order. At most 1, where all workers together are too few.
-/// `demands` is what each pool takes of the CPU time, in any unit.
+/// The load, as a share of the capacity of all workers, from which on a pool of these `sizes` falls
+/// behind, whatever the order. At most 1. `demands` is the CPU time that each pool needs, in any
+/// unit.
 ///
 /// # Panics
 /// If there is not one demand for each size.
@@ -15,13 +15,13 @@ pub(crate) fn unstable_from(demands: &[f64], sizes: &[usize]) -> f64 {
     demands.iter().zip(sizes).map(bound).fold(1.0, f64::min)
 }
 
-/// Divides `workers`, of which there is one for each pool at least, among pools of these `demands`
-/// (CPU time in any unit). With `busy` workers busy, the busiest pool is as little busy as it can
-/// be.
+/// Divides `workers` among pools with these `demands` (CPU time in any unit), at least one for each
+/// pool. If `busy` workers are busy in all, the busiest pool is as little busy as possible.
 ///
-/// If that leaves a pool one worker, more comes at some moments than it can do. Then each pool gets
-/// what it keeps busy and the square root of that number. (Square-root staffing: Halfin and Whitt,
-/// 1981.) Not so if some pool could then hardly keep up, or not at all.
+/// If that leaves a pool one worker, the pool is overloaded at some moments. Then each pool gets
+/// the workers that it keeps busy plus the square root of that number (square-root staffing: Halfin
+/// and Whitt, 1981). This rule does not apply if some pool could then hardly keep up, or not at
+/// all.
 pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize> {
     let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let at_full_load = |demand: &f64| demand / total * workers as f64;
@@ -36,14 +36,13 @@ pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize
     best(WELL_WITHIN).or(best(1.0)).unwrap_or(preferred).clone()
 }
 
-/// The share of their bound up to which a margin for light pools is worth what it costs the heavy
-/// ones. Nearer, the queue of these is the longer one. Example: requests of 0.5 us take 0.9 of 14
-/// workers, requests of 500 us the rest. At .98 of its bound, 2+12 has a p99.9 slowdown of 5, and
-/// 1+13 one of 23.
+/// Up to this share of their stability bound, pools get a margin for light requests at the expense
+/// of heavy ones. Closer to the bound, the heavy queue is the longer one. Example: requests of 0.5
+/// us take 0.9 of 14 workers, requests of 500 us the rest. At .98 of its bound, 2+12 has a p99.9
+/// slowdown of 5, and 1+13 has 23.
 const WELL_WITHIN: f64 = 0.99;
 
-/// The number of `workers` that each pool gets so that the largest need per worker is as small as
-/// it can be.
+/// Divides `workers` among pools so that the largest need per worker is as small as possible.
 fn in_proportion(needs: &[f64], workers: usize) -> Vec<usize> {
     let mut sizes = vec![1; needs.len()];
     for _ in needs.len()..workers {

@@ -1,5 +1,5 @@
-//! The results of a simulation: a fate for each request, and distributions that do not grow with
-//! the run.
+//! The results of a simulation: a fate for each request, and distributions whose size does not
+//! depend on the length of the run.
 
 use crate::lab::stats::{Batches, Block, Memory, Sample};
 use forebay::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
@@ -8,50 +8,51 @@ use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::time::Nanos;
 use hdrhistogram::Histogram;
 
-/// The fates that a simulated request can meet. It can also be dropped at a full socket.
+/// The possible fates of a simulated request. It can also be dropped at a full socket.
 pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
-/// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones
-/// count as infinitely slow.
+/// The result of a simulation. Distributions contain the requests after the warm-up. Unanswered
+/// ones count as infinitely slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
     pub(crate) latency_us: Figure,
     pub(crate) slowdown: Figure,
-    /// Sums over the answered requests' costs, in seconds.
+    /// Sum of the costs of answered requests, in seconds.
     cost_sum: f64,
     cost_squares: f64,
     memory: Memory,
-    /// The longest time for which an answered request has waited, warm-up included.
+    /// The longest wait of an answered request, warm-up included.
     waited: Nanos,
     /// When the last request ended.
     ended_at: Nanos,
-    /// What the workers' time went into; none under a reference, which has no workers.
+    /// What the workers' time was spent on; nothing under a reference, which has no workers.
     worked: Worked,
     /// When a policy that follows measurements changed, and to what.
     changes: Vec<(Nanos, String)>,
 }
 
-/// The utilisation above which a backlog that has grown stays: what is left is the run's own
-/// beginning and end.
+/// Above this utilisation a backlog that has grown does not shrink. The rest of the time is the
+/// run's beginning and end.
 const SATURATED: f64 = 0.99;
 
-/// The most changes of policy that are kept: a day has some dozens.
+/// The most changes of policy that are kept; a simulated day has some dozens.
 const CHANGES_MAX: usize = 1_000;
 
-/// What the time of workers went into.
+/// What the workers' time was spent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Worked {
     pub(super) workers: u64,
-    /// Steps of all workers, but for searches that found nothing.
+    /// Time of all workers in steps, without searches that found nothing.
     pub(super) busy: Nanos,
-    /// The part of that which workers have cost one another at queues, sockets and the watch set.
+    /// The part of it that workers spent waiting for one another at queues, sockets and the watch
+    /// set.
     pub(super) contended: Nanos,
 }
 
 impl Tally {
-    /// Counts a request of `class` that cost `cost` and was answered after `latency`, at `now`.
+    /// Counts a request of `class` with this `cost`, answered after `latency` at `now`.
     pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
         self.ended[Fate::Answered as usize] += 1;
         self.ended_at = self.ended_at.max(now);
@@ -67,8 +68,8 @@ impl Tally {
         self.cost_squares += seconds * seconds;
     }
 
-    /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full
-    /// socket where that is `None`.
+    /// Counts a request of `class` that was not answered. `fate` is `None` if it was dropped at a
+    /// full socket.
     pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
         match fate {
             Some(fate) => {
@@ -83,8 +84,8 @@ impl Tally {
         }
     }
 
-    /// The same tally, of workers that share their work at `load`. A request takes a worker
-    /// `beside` longer than its cost. Intervals need both, and the run cannot show them.
+    /// The same tally of workers that share their work at `load`. A request takes a worker `beside`
+    /// more than its cost. Intervals need both figures, and the run cannot show them.
     pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
         let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
         let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
@@ -93,53 +94,52 @@ impl Tally {
         Tally { memory, ..self }
     }
 
-    /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each
-    /// server.
+    /// The same tally, after [`Tally::of_queue`], for this many servers with a queue each.
     pub fn of_servers(self, servers: usize) -> Tally {
         Tally { memory: self.memory.of_servers(servers), ..self }
     }
 
-    /// How all requests ended, warm-up included.
+    /// The fates of all requests, warm-up included.
     pub fn fates(&self) -> Fates {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
     }
 
-    /// The longest wait of any request in whole microseconds: a `--max-wait` under which all are
-    /// answered. `None` where some were not.
+    /// The longest wait of any request, in whole microseconds: with this `--max-wait` all are
+    /// answered. `None` if some were not.
     pub fn patience(&self) -> Option<Nanos> {
         let fates = self.fates();
         let patience = Nanos::from_micros(self.waited.get().div_ceil(1_000).max(1));
         (fates.arrived() == Some(fates.answered)).then_some(patience)
     }
 
-    /// When the last request was answered, after the start.
+    /// When the last request was answered, from the start.
     pub fn ended_at(&self) -> Nanos {
         self.ended_at
     }
 
-    /// Counts what more workers did.
+    /// Adds the work of more workers.
     pub(super) fn add_worked(&mut self, more: Worked) {
         let Worked { workers, busy, contended } = &mut self.worked;
         *workers += more.workers;
         (*busy, *contended) = (busy.plus(more.busy), contended.plus(more.contended));
     }
 
-    /// A server follows another policy from `now` on.
+    /// Notes that a server follows another policy from `now` on.
     pub(super) fn changed(&mut self, now: Nanos, made: &Made) {
         if self.changes.len() < CHANGES_MAX {
             self.changes.push((now, made.chosen.clone()));
         }
     }
 
-    /// When a policy that follows measurements changed, at any server, and to what.
+    /// All changes of policies that follow measurements, at any server: when, and to what.
     pub fn changes(&self) -> &[(Nanos, String)] {
         &self.changes
     }
 
-    /// Whether a backlog grows through the run. The latency of a class is then higher in the second
-    /// half, by more than chance. Near saturation a long spell of waiting looks like that. So the
-    /// run must last for 20 relaxation times, as for an interval, or leave its workers no time to
-    /// catch up.
+    /// Whether a backlog grows through the run: the latency of a class is higher in the second
+    /// half, by more than chance. Near saturation a long spell of waiting looks the same. So the
+    /// run must also last for 20 relaxation times, as for an interval, or leave its workers no time
+    /// to catch up.
     pub fn is_unstable(&self) -> bool {
         let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
@@ -147,13 +147,13 @@ impl Tally {
     }
 
     /// The share of the workers' time until the last answer in which they were busy, warm-up
-    /// included; `None` under a reference.
+    /// included. `None` under a reference.
     pub fn utilisation(&self) -> Option<f64> {
         self.share_of_time(self.worked.busy)
     }
 
-    /// The share of the workers' time until the last answer that they have cost one another, part
-    /// of [`Tally::utilisation`]; `None` under a reference.
+    /// The share of the workers' time until the last answer that they spent waiting for one
+    /// another. It is part of [`Tally::utilisation`]; `None` under a reference.
     pub fn contention(&self) -> Option<f64> {
         self.share_of_time(self.worked.contended)
     }
@@ -163,13 +163,14 @@ impl Tally {
         (all > 0.0).then(|| time.as_secs_f64() / all)
     }
 
-    /// The share of requests that were answered within `limit`: of `all`, and of each class that
+    /// The share of requests that were answered within `limit`: for `all`, and for each class that
     /// occurred, by name.
     pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
         self.latency_us.shares_within(limit.get())
     }
 
-    /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
+    /// The share of all requests whose slowdown is above `slowdown`, with a resolution of a
+    /// thousandth.
     pub fn share_slower_than(&self, slowdown: f64) -> f64 {
         let limit = (slowdown * THOUSANDTHS * (1.0 + 1e-3)).round() as u64;
         self.slowdown.shares_within(limit).first().map_or(0.0, |(_, within)| 1.0 - within)
@@ -185,8 +186,7 @@ impl Tally {
         self.slowdown.blocks(self.memory)
     }
 
-    /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered
-    /// ones.
+    /// One percentile of the slowdown of all requests; infinite if unanswered requests reach it.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
         self.slowdown.percentile(None, percentile)
     }
@@ -202,18 +202,18 @@ impl Tally {
     }
 }
 
-/// The latency or the slowdown of requests.
+/// One figure of requests, latency or slowdown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure {
     classes: [Class; CLASSES],
-    /// The values in the order of the ends of requests, for their intervals.
+    /// The values in the order in which requests ended, for intervals.
     stream: Batches,
 }
 
 /// The values of one class, or of all.
 #[derive(Clone, Debug, Default)]
 struct Class {
-    /// Those of the answered requests; made when the first is answered.
+    /// The values of answered requests; allocated at the first answer.
     values: Option<Box<Histogram<u64>>>,
     /// Their sum, for the mean.
     sum: f64,
@@ -223,8 +223,8 @@ struct Class {
 /// Values are recorded in thousandths: nanoseconds, or thousandths of a slowdown.
 const THOUSANDTHS: f64 = 1_000.0;
 
-/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones
-/// are recorded as that.
+/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion. Larger values
+/// are recorded as this one.
 const VALUE_MAX: u64 = 1 << 45;
 
 impl Figure {
@@ -275,8 +275,8 @@ impl Figure {
         all.into_iter().chain(self.occurring().map(|(_, name, class)| (name, share(class)))).collect()
     }
 
-    /// The blocks of `all` and of each class that occurred, with intervals for the `memory` of the
-    /// queue.
+    /// The percentiles of `all` and of each class that occurred, with intervals for the `memory` of
+    /// the queue.
     fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
         let (all, whole) = (self.all(), self.sample(None));
         let block = |class: &Class, sample: &Sample| {
@@ -293,12 +293,12 @@ impl Figure {
         class.sum / class.answered().max(1) as f64
     }
 
-    /// One percentile; infinite if it falls among the requests that were not answered.
+    /// One percentile; infinite if unanswered requests reach it.
     pub(crate) fn percentile(&self, class: Option<u8>, percentile: Percentile) -> f64 {
         self.of(class).block().percentile(percentile).unwrap_or(f64::INFINITY)
     }
 
-    /// The values of one class or of all, in the order of the ends of requests.
+    /// The values of one class or of all, in the order in which requests ended.
     pub(crate) fn sample(&self, class: Option<u8>) -> Sample {
         self.stream.sample(class)
     }
@@ -319,7 +319,7 @@ impl Class {
         self.answered() + self.unanswered
     }
 
-    /// The block of these values. Unanswered requests are infinitely large.
+    /// The percentiles of these values. Unanswered requests count as infinite.
     fn block(&self) -> Block {
         let bins = self.values.iter().flat_map(|values| values.iter_recorded());
         let up_to = bins.scan(0, |count, bin| {

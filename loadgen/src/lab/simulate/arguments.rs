@@ -13,8 +13,8 @@ use forebay::inside::sched::{MaxWait, Objective};
 use forebay::time::{Nanos, parse_duration};
 use std::path::PathBuf;
 
-/// Flags of `loadgen simulate`. A type written as a path is one value to clap: `auto` is no missing
-/// flag, and a range many loads.
+/// Flags of `loadgen simulate`. A type written as a path (`std::option::Option`) is one value to
+/// clap: `auto` is not a missing flag, and a range is many loads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
     /// What requests cost: a preset or a form (--help lists them)
@@ -165,7 +165,7 @@ pub(crate) struct SimulateArguments {
 /// The most loads on one curve.
 const LOADS_MAX: usize = 1_000;
 
-/// Flags that cannot be combined with `--replay`, because their values come from the trace.
+/// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows"];
 
 const REPLAY_HELP: &str = "\
@@ -180,25 +180,25 @@ not kept in order. A header, then a line a request:
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
 
-/// Requests of a simulation unless given, and the most of a load that a search looks at.
+/// Default number of requests of a simulation, and the most of one load of a search.
 const REQUESTS: u64 = 1_000_000;
 const REQUESTS_OF_SEARCH: u64 = 30_000_000;
 
 impl SimulateArguments {
-    /// Requests that a simulation measures, or at most measures. In a search by default no more of
-    /// long ones than one simulation may take.
+    /// Requests that a simulation measures, or in a search at most measures. The default of a
+    /// search is at most what one simulation may take.
     pub(super) fn requests_or_default(&self) -> u64 {
         let bounded = || most_requests(self.workload.mean(), self.checkpoint).min(REQUESTS_OF_SEARCH);
         self.requests.unwrap_or_else(|| if self.max_load.is_some() { bounded() } else { REQUESTS })
     }
 
-    /// What each step costs where there is no replay.
+    /// What each step costs without a replay.
     pub(super) fn overheads_or_stock(&self) -> Overheads {
         self.overheads.unwrap_or(Overheads::STOCK)
     }
 
-    /// These arguments with a workload whose requests take time beside their cost, as the overheads
-    /// say.
+    /// These arguments with a workload whose requests take time beside their cost, by the
+    /// overheads.
     pub(super) fn settled(&self) -> SimulateArguments {
         let beside = self.overheads_or_stock().per_request();
         SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }

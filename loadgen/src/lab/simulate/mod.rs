@@ -1,4 +1,4 @@
-//! `loadgen simulate`: the behaviour of each policy, in virtual time.
+//! `loadgen simulate` shows the behaviour of each policy in virtual time.
 
 mod arguments;
 
@@ -47,7 +47,7 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     outputs.finish(&text(scenario, goal, &results), document, page)
 }
 
-/// The lowest load that a search for the highest one looks at.
+/// The lowest load that a search for the highest one tries.
 const LOAD_MIN: f64 = 0.01;
 
 /// The number of workers of each server.
@@ -70,8 +70,8 @@ fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result
     Ok(workers)
 }
 
-/// The scenarios of `arguments`, which are settled: one for each fleet, without a fleet the one.
-/// The requests are those of `replayed` if there is a replay.
+/// The scenarios of the settled `arguments`: one for each fleet, or a single one without a fleet.
+/// The requests come from `replayed` if given.
 ///
 /// # Errors
 /// A message about flags that contradict each other.
@@ -123,7 +123,8 @@ fn scenarios<'a>(
     Ok(scenarios)
 }
 
-/// Runs all simulations of `arguments` in `scenarios`: each load, or the search for the highest.
+/// Runs all simulations of `arguments` in `scenarios`: each load, or the search for the highest
+/// load.
 fn carry_out(scenarios: &mut [Scenario<'_>], arguments: &SimulateArguments) -> Vec<Edge> {
     let scenario = &scenarios[0];
     // Rounded, for display. Of a fleet, the share of the capacity of all.
@@ -147,8 +148,8 @@ fn carry_out(scenarios: &mut [Scenario<'_>], arguments: &SimulateArguments) -> V
     results
 }
 
-/// The fleets of servers of this many workers that `arguments` ask for: every balancer with all
-/// servers, and without those that are lost. One server without a balancer is `None`.
+/// The fleets of servers of this many workers that `arguments` ask for: every balancer, with all
+/// servers and without the lost ones. `None` is one server without a balancer.
 ///
 /// # Errors
 /// A message about flags that contradict each other.
@@ -164,7 +165,7 @@ fn fleets(arguments: &SimulateArguments, workers: usize) -> Result<Vec<Option<Fl
     each.map(|(balance, lost)| fleet(servers, workers, lost, balance).map(Some)).collect()
 }
 
-/// The most workers of a fleet: so many take some hundred MiB.
+/// The most workers of a fleet. They take some hundred MiB.
 const WORKERS_MAX: usize = 16_384;
 
 /// The fleet of `servers` servers with this many workers each, of which `lost` are lost.

@@ -1,23 +1,22 @@
-//! A stream of values, kept as a bounded number of consecutive batches of equal length.
+//! A stream of values in a bounded number of consecutive batches of equal length.
 
 use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
 use forebay::metrics::merge;
 
-/// The most batches: at this number, neighbours are merged in pairs and the batch length doubles.
-/// So there are 64 to 128 of them, enough for variances over longer and longer groups of them. A
-/// run of 10^7 values needs about 1 MB.
+/// The most batches. At this number, pairs of neighbours are merged and the batch length doubles.
+/// So there are 64 to 128 batches, enough to estimate variances over groups of many sizes. A run of
+/// 10^7 values needs about 1 MB.
 const BATCHES_MAX: usize = 128;
 /// Values in each of the first batches.
 const LENGTH_MIN: u64 = 16;
-/// Values that are sorted at a time: a fraction of a batch's occupied bins would make merging dear.
+/// Values that are sorted at a time. A smaller number would merge into a batch's bins too often.
 const PENDING_MAX: usize = 1_024;
-/// Where the class stands in a key; the bin is below.
+/// The shift of the class in a key; the bin is in the lower bits.
 const CLASS_SHIFT: u32 = 20;
 
-/// Consecutive batches of a stream of values of some classes, in the order of the stream. All
-/// classes share the limits of batches, so that one batch of each covers the same stretch of the
-/// stream.
+/// Consecutive batches of a stream of values of several classes. All classes share the limits of
+/// batches, so batch n of each class covers the same part of the stream.
 #[derive(Clone, Debug, Default)]
 pub struct Batches {
     /// The full batches.
@@ -33,8 +32,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds the next value of the stream, `f64::INFINITY` for what never came; negative values and
-    /// NaN count as zero. `class` is below 16.
+    /// Adds the next value of the stream, `f64::INFINITY` for a value that never came. Negative
+    /// values and NaN count as zero. `class` is below 16.
     pub fn record(&mut self, class: u8, value: f64) {
         debug_assert!(class < 16, "class {class} does not fit");
         self.pending.push((u32::from(class) << CLASS_SHIFT) | bin_of(value));

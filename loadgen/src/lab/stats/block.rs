@@ -1,5 +1,5 @@
-//! The percentiles of a run as tables and JSON show them. Each has the interval in which it would
-//! be in a run without end.
+//! The percentiles of a run for tables and JSON. Each has an interval in which the long-run value
+//! lies.
 
 use forebay::metrics::{self, Percentile};
 use serde::ser::SerializeMap as _;
@@ -7,14 +7,14 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// Percentiles, and their intervals where the order of the values was known.
+/// Percentiles, with intervals if the order of the values is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Block {
     #[serde(flatten)]
     values: metrics::Block,
-    /// The 95 % intervals of the percentiles. Their widths decide which percentiles are known,
-    /// instead of the number of values, which holds for independent values only. They print with
-    /// `known`, the percentiles that [`Block::supports`].
+    /// The 95 % intervals of the percentiles. Their widths decide which percentiles are known; the
+    /// number of values would decide it only for independent values. They print with `known`, the
+    /// percentiles that [`Block::supports`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
 }
@@ -37,7 +37,7 @@ impl Block {
         Block { values, bounds: Some(bounds) }
     }
 
-    /// Whether the sample bounds `percentile`.
+    /// Whether the interval of `percentile` is narrow enough to know it.
     pub fn supports(&self, percentile: Percentile) -> bool {
         self.bounds.map_or_else(|| self.values.supports(percentile), |bounds| bounds.supports(percentile))
     }
@@ -54,10 +54,9 @@ impl Deref for Block {
 /// A 95 % interval of a positive figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end; 0 where the run is too short to tell.
+    /// The lower end; 0 if the run is too short to tell.
     pub low: f64,
-    /// The upper end; infinite where the run is too short to tell, or where the figure itself is
-    /// infinite.
+    /// The upper end; infinite if the run is too short to tell, or the figure itself is infinite.
     pub high: f64,
 }
 
@@ -66,7 +65,7 @@ impl Interval {
     pub const UNKNOWN: Interval = Interval { low: 0.0, high: f64::INFINITY };
 }
 
-/// The widest interval, upper over lower end, whose figure counts as known.
+/// A figure counts as known up to this ratio of the upper to the lower end.
 pub const PRECISION: f64 = 2.0;
 
 /// The 95 % interval of each percentile.

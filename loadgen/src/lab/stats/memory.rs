@@ -1,15 +1,15 @@
-//! How long a queue remembers, by theory: what a run that is too short cannot show.
+//! How long a queue remembers, by theory. A run that is too short cannot show it.
 
-/// The fewest relaxation times in a run that says anything.
+/// A run must contain this many relaxation times.
 const RELAXATIONS_MIN: f64 = 20.0;
 
-/// How long a queue remembers, in requests.
+/// How long a queue remembers its past, counted in requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Requests for which a typical episode of waiting lasts at least: until one of the workers
-    /// ends what it runs.
+    /// The length of a typical episode of waiting, at least: until one of the workers ends its
+    /// request.
     episode: f64,
-    /// Requests for which a backlog remains.
+    /// How long a backlog lasts.
     relaxation: f64,
 }
 
@@ -20,46 +20,47 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Nothing is known beside the sample.
+    /// Nothing is known but the sample.
     pub const UNKNOWN: Memory = Memory { episode: 1.0, relaxation: 0.0 };
 
-    /// The memory of workers that share all work, at `load` (a share of their capacity). The mean
-    /// of the squared costs is `dispersion` times the square of the mean cost: 1 for equal costs, 2
-    /// for exponential ones. At a load of 1 and above it is without end.
+    /// The memory of workers that share all work, at `load` (a share of their capacity).
+    /// `dispersion` is the mean of the squared costs over the square of the mean cost: 1 for equal
+    /// costs, 2 for exponential ones. From a load of 1 on, the memory is infinite.
     pub fn of_queue(load: f64, dispersion: f64) -> Memory {
         let odds = if load < 1.0 { load / (1.0 - load) } else { f64::INFINITY };
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }
     }
 
-    /// The memory at `load` where requests take the mean time `mean`, and their squared times have
-    /// the mean `mean_square`; [`Memory::UNKNOWN`] where no request took any.
+    /// The same from the mean time of requests, `mean`, and the mean of their squared times,
+    /// `mean_square`. [`Memory::UNKNOWN`] if no request took any time.
     pub fn of_moments(load: f64, mean: f64, mean_square: f64) -> Memory {
         if mean > 0.0 { Memory::of_queue(load, mean_square / (mean * mean)) } else { Memory::UNKNOWN }
     }
 
-    /// The memory as a class sees it that `share` (above 0) of the requests belong to.
+    /// The memory counted in requests of one class, which has the share `share` (above 0) of all
+    /// requests.
     pub fn of_share(self, share: f64) -> Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
-    /// The memory in the requests of this many servers together, each of which has a queue of its
-    /// own that remembers as much as this. Episodes on different servers are independent, so as
-    /// many values are worth as much as on one.
+    /// The memory counted in requests of this many servers together, each with a queue and this
+    /// memory. Episodes on different servers are independent, so as many values are worth as much
+    /// as on one server.
     pub fn of_servers(self, servers: usize) -> Memory {
         Memory { relaxation: self.relaxation * servers as f64, ..self }
     }
 
-    /// The requests that a run needs to say anything.
+    /// The number of requests that a run needs.
     pub fn requests_needed(self) -> f64 {
         RELAXATIONS_MIN * self.relaxation
     }
 
-    /// Whether a run of `values` values is long enough to say anything.
+    /// Whether a run of `values` values is long enough.
     pub fn fits_into(self, values: u64) -> bool {
         values as f64 >= self.requests_needed()
     }
 
-    /// The most independent values that `values` values can be worth.
+    /// To at most how many independent values `values` values are equivalent.
     pub fn effective_most(self, values: u64) -> f64 {
         values as f64 / self.episode
     }

@@ -1,9 +1,9 @@
-//! How far a figure of a run may be from the long-run value. This module gives intervals of
+//! How far a figure of a run may be from the long-run value. This module computes intervals of
 //! quantiles for samples whose values depend on one another, and of ratios of runs. `README.md`
 //! argues the method and cites its sources.
 //!
 //! [`Batches`] takes the values of a stream in their order. A [`Sample`] of it has an [`Interval`]
-//! for each quantile, given the [`Memory`] of the queue that the values come from.
+//! for each quantile, given the [`Memory`] of the queue from which the values come.
 
 mod batches;
 mod bins;

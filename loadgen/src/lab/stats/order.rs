@@ -1,16 +1,14 @@
-//! Bounds of a quantile by order statistics of independent values, of which there may be a fraction
-//! of one.
+//! Bounds of a quantile by order statistics of independent values. Their number may be a fraction.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
-/// The share of intervals that may miss on each side.
+/// The share of intervals that may miss the quantile on each side.
 pub(super) const MISS: f64 = 0.025;
 
-/// The fewest independent values that are to be expected above a quantile for its interval to have
-/// an upper end. By the binomial test, 3.7 would be enough for the largest value to be that end.
-/// But in dependent samples their number is an estimate. Runs that overestimate it would be
-/// believed first.
+/// An interval has an upper end only if so many independent values are expected above the quantile.
+/// By the binomial test 3.7 would be enough. But in dependent samples the number is an estimate,
+/// and runs that overestimate it would be believed first.
 const EVENTS_MIN: f64 = 6.0;
 
 /// The shares of a sample above the two ends of a quantile's interval.
@@ -23,7 +21,7 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values`
+    /// The ranks for the quantile that the share `above` (0 to 1) exceeds, in a sample of `values`
     /// independent values. They invert the binomial test of that share.
     pub(super) fn of(above: f64, values: f64) -> Ranks {
         let at_most = |few: f64| beta_reg(values - few, few + 1.0, 1.0 - above);
@@ -38,7 +36,8 @@ impl Ranks {
     }
 }
 
-/// The last number from `from` to `to` that `holds`. All numbers before it hold, `from` too.
+/// The last number from `from` to `to` for which `holds` is true. It is true for all numbers
+/// before.
 fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
     // Halved to a thousandth of a rank, and far below in small samples.
     for _ in 0..40 {
@@ -48,13 +47,14 @@ fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
     from
 }
 
-/// How many times wider an interval is if its variance was estimated from `groups` groups (2 or
-/// more).
+/// By which factor an interval is wider because its variance was estimated from `groups` groups (2
+/// or more).
 pub(super) fn widening(groups: usize) -> f64 {
     student(groups - 1) / Normal::standard().inverse_cdf(1.0 - MISS)
 }
 
-/// Standard errors from the mean to each end of its interval, with this freedom (1 or more).
+/// Standard errors from the mean to each end of its interval, with this many degrees of freedom (1
+/// or more).
 pub(super) fn student(freedom: usize) -> f64 {
     let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("a freedom above 0");
     student.inverse_cdf(1.0 - MISS)

@@ -4,12 +4,12 @@ use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
 use super::{Block, Bounds, Interval, Memory};
 
-/// The fewest groups of batches that a variance is estimated from.
+/// The fewest groups of batches from which a variance is estimated.
 const GROUPS_MIN: usize = 8;
-/// The groups of batches that are compared for drift, half of them with the other half.
+/// The number of groups of batches for the test of drift, which compares one half with the other.
 const DRIFT_GROUPS: usize = 16;
-/// Student's 99.95 % quantile for the freedom of [`DRIFT_GROUPS`] in two halves: one stationary run
-/// in 1,000 is beyond.
+/// Student's 99.95 % quantile for the degrees of freedom of [`DRIFT_GROUPS`] in two halves. One
+/// stationary run in 1,000 exceeds it.
 const DRIFT_MAX: f64 = 4.14;
 
 /// Values of a stream in consecutive batches.
@@ -45,24 +45,24 @@ impl Sample {
         self.count
     }
 
-    /// The quantile with the share `share` (0 to 1) of the values at or below it, to 0.8 % and not
-    /// too low; 0 without values.
+    /// The quantile below or at which the share `share` (0 to 1) of the values lies, at most 0.8 %
+    /// too high; 0 without values.
     pub fn quantile(&self, share: f64) -> f64 {
         if self.count == 0 { 0.0 } else { upper_edge(self.bin_below(1.0 - share)) }
     }
 
-    /// The 95 % interval of that quantile's long-run value; [`Interval::UNKNOWN`] where the run is
-    /// too short for the `memory` of its queue, or drifts.
+    /// The 95 % interval of that quantile's long-run value. [`Interval::UNKNOWN`] if the run is too
+    /// short for the `memory` of its queue, or drifts.
     pub fn interval(&self, share: f64, memory: Memory) -> Interval {
         if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
     }
 
-    /// The intervals of all percentiles, for the `memory` of the queue.
+    /// The intervals of all percentiles, for a queue with this `memory`.
     pub fn bounds(&self, memory: Memory) -> Bounds {
         Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
     }
 
-    /// The percentiles to 0.8 %, with intervals for the `memory` of the queue.
+    /// The percentiles to 0.8 %, with intervals for a queue with this `memory`.
     pub fn block(&self, memory: Memory) -> Block {
         let endless = self.all.last().filter(|(bin, _)| *bin >= INFINITE).map_or(0, |(_, count)| u64::from(*count));
         let value = |rank| self.quantile(rank as f64 / self.count as f64);
@@ -70,8 +70,8 @@ impl Sample {
     }
 
     /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not
-    /// drift. The figures of a run from an idle start are too good, if anything. So the lower end
-    /// says something before [`Sample::interval`] does.
+    /// drift. A run from an idle start has figures that are too good, if anything. So the lower end
+    /// is useful before [`Sample::interval`] is known.
     pub fn seen(&self, share: f64, memory: Memory) -> Interval {
         if self.count == 0 {
             return Interval::UNKNOWN;
@@ -83,7 +83,7 @@ impl Sample {
         }
     }
 
-    /// The number of independent values that would know the quantile as well: at most
+    /// The number of independent values that would give the same precision, at most
     /// [`Sample::count`].
     pub fn effective(&self, share: f64, memory: Memory) -> f64 {
         let groups = self.groups(share);
@@ -102,20 +102,19 @@ impl Sample {
     }
 
     /// Whether the share above the quantile differs between the first half and the second by more
-    /// than chance. Then a backlog grows, or the warm-up was too short. False where there are too
-    /// few batches to tell.
+    /// than chance. Then a backlog grows, or the warm-up was too short. False if there are too few
+    /// batches.
     pub fn drifts(&self, share: f64) -> bool {
         self.drift(share).abs() > DRIFT_MAX
     }
 
-    /// Whether the median or p90 grows from the first half to the second by more than chance: a
-    /// backlog that grows.
+    /// Whether a backlog grows: the median or p90 is higher in the second half by more than chance.
     pub fn grows(&self) -> bool {
         [0.5, 0.9].into_iter().any(|share| self.drift(share) > DRIFT_MAX)
     }
 
-    /// The change of the share above the quantile from one half to the other, in standard errors.
-    /// It is 0 where there are too few batches.
+    /// The change of the share above the quantile from one half to the other, in standard errors; 0
+    /// if there are too few batches.
     fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
@@ -134,8 +133,8 @@ impl Sample {
         if error > 0.0 { change / error } else { change * f64::MAX }
     }
 
-    /// Each batch as a group, with the values above the quantile counted, or where no value is,
-    /// those at it.
+    /// Each batch as a group, with its number of values above the quantile. If no value is above,
+    /// the values at the quantile count.
     fn groups(&self, share: f64) -> Vec<Group> {
         let limit = self.bin_below(1.0 - share);
         let group = |batch: &Counts| {
@@ -159,7 +158,7 @@ impl Sample {
     }
 }
 
-/// The sizes of groups of batches to estimate a variance from: 1, 2, 4, ... of `batches`.
+/// The sizes of groups from which a variance is estimated: 1, 2, 4, ... of `batches`.
 fn sizes(batches: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1), |size| Some(size * 2)).take_while(move |size| batches / size >= GROUPS_MIN)
 }
@@ -184,9 +183,9 @@ fn variance_of_sum(deviations: &[f64]) -> f64 {
     count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()
 }
 
-/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t
-/// for their logarithms. It includes what differs from run to run. [`Interval::UNKNOWN`] for fewer
-/// than two runs, and where one measured 0 or infinity.
+/// The 95 % interval of the (geometric) mean ratio of independent runs, by Student's t for the
+/// logarithms. It includes differences from run to run. [`Interval::UNKNOWN`] for fewer than two
+/// runs, or if one measured 0 or infinity.
 pub fn of_runs(ratios: &[f64]) -> Interval {
     if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
         return Interval::UNKNOWN;

@@ -1,4 +1,4 @@
-//! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
+//! A goal for a percentile, as on the command line: `p99.9-slowdown<=10`.
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
@@ -32,8 +32,8 @@ impl Goal {
         self.values(tally).percentile(self.class, self.percentile)
     }
 
-    /// The figure of requests that never wait, the share `share` of which counts: each takes one of
-    /// `times`, and `beside`.
+    /// The figure for requests that never wait. `share` of them counts. Each takes one of `times`,
+    /// and `beside`.
     pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
         if times.count() == 0 {
             0.0
@@ -45,7 +45,7 @@ impl Goal {
         }
     }
 
-    /// The values of the goal's kind.
+    /// The values that the goal is about: latencies or slowdowns.
     pub(super) fn values<'t>(&self, tally: &'t Tally) -> &'t Figure {
         if self.is_latency { &tally.latency_us } else { &tally.slowdown }
     }
@@ -63,7 +63,7 @@ impl Goal {
         if self.is_latency { time(finite) } else { factor(finite) }
     }
 
-    /// True if `tally` reaches the goal.
+    /// Whether `tally` meets the goal.
     pub(crate) fn holds(&self, tally: &Tally) -> bool {
         self.figure(tally) <= self.limit
     }

@@ -1,5 +1,5 @@
-//! Simulations as JSON, for `simulate` and `plan`. A figure that is infinite, because too many
-//! requests were not answered, is `null`.
+//! Simulations as JSON, for `simulate` and `plan`. A figure is `null` if it is infinite because too
+//! many requests were not answered.
 
 use super::goal::Goal;
 use super::scenario::Scenario;
@@ -8,7 +8,7 @@ use crate::lab::sim::{FATES, Fleet};
 use forebay::time::Nanos;
 use serde_json::{Value, json};
 
-/// A document with `results`, and what they have in common.
+/// A document with `results` and their common conditions.
 pub(crate) fn document(
     schema: &str,
     scenario: &Scenario<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn document(
     })
 }
 
-/// A simulation under the conditions of `scenario`, and what it says of `goal`.
+/// A simulation of `scenario`, and whether it meets `goal`.
 pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Simulation) -> Value {
     let (tally, fates) = (&simulation.tally, simulation.tally.fates());
     let in_time = |deadline| tally.in_time(deadline).into_iter().collect::<Value>();

@@ -1,9 +1,9 @@
 //! Whether a policy holds a goal at a load: a simulation that goes on until its intervals tell.
 //!
-//! A run from an idle start flatters: queues that grow without bound, and long requests that meet
-//! rarely, are not yet there. So a goal *holds* after the least length of a run at the earliest
-//! (see [`Trial::least`]). It *fails* as soon as the interval of its percentile lies above the
-//! limit. What neither happens to within the most requests is undecided.
+//! A run from an idle start looks too good, because queues that grow and rare coincidences of long
+//! requests are still absent. So a goal *holds* only after a minimum length of the run (see
+//! [`Trial::least`]). It *fails* as soon as the interval of its percentile is above the limit. If
+//! neither happens within the most requests, it is undecided.
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
@@ -18,39 +18,40 @@ use forebay::time::Nanos;
 use std::cell::RefCell;
 use std::iter;
 
-/// Services of the longest class, one after the other on each worker, that the least run has time
-/// for.
+/// The minimum run has time for so many services of the longest class, one after another, on each
+/// worker.
 const LONGEST_SERVICES: f64 = 1_000.0;
-/// The shortest least run, for percentiles beyond p99.
+/// A minimum run has at least this many requests, for percentiles beyond p99.
 const LEAST: u64 = 10_000;
-/// The first look at a run, in measured requests; each further one comes after half as many again.
+/// The first check of a run, in measured requests. Each further check comes after half as many
+/// again.
 const FIRST: u64 = 20_000;
 const GROWTH: f64 = 1.5;
-/// The least share of the requests of a class whose starvation is a failure: in 20 million requests
-/// it has 1,000.
+/// A class whose starvation is a failure has at least this share of the requests: 1,000 of 20
+/// million.
 const SHARE_MIN: f64 = 0.000_05;
-/// A class starves beyond this many times what one of its requests takes alone.
+/// A class starves if its latency is this many times the time that one of its requests takes alone.
 const STARVED: f64 = 10.0;
-/// The highest quantile of a class that is looked at for starvation.
+/// The quantile of a class's latency that is checked for starvation.
 const GUARDED: f64 = 0.99;
 /// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be
-/// the whole run. There only a figure above this many times the limit exceeds it.
+/// the whole run. Until then, only a figure above this many times the limit fails.
 const FAR: f64 = 3.0;
 const FAR_UNTIL: f64 = 0.1;
 
-/// One policy at one load, and what it takes to judge it.
+/// One policy at one load, with everything that is needed to judge it.
 struct Trial<'t> {
     goal: &'t Goal,
     memory: Memory,
-    /// Classes that must not starve: number, and the slowdown beyond which one does.
+    /// Classes that must not starve: the number, and the slowdown from which on one starves.
     guarded: Vec<(u8, f64)>,
-    /// Measured requests without which nothing holds.
+    /// The goal holds only after this many measured requests.
     least: u64,
     most: u64,
 }
 
 impl Scenario<'_> {
-    /// The least measured requests of a run at `load` that can say that a goal holds. They cover 20
+    /// The fewest measured requests of a run at `load` after which a goal can hold. They cover 20
     /// times the time in which a backlog relaxes, by theory. They also cover 1,000 services of the
     /// longest class.
     fn least(&self, load: f64, memory: Memory) -> u64 {
@@ -61,14 +62,14 @@ impl Scenario<'_> {
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
     }
 
-    /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.
+    /// The memory at `load` of workers that share all work; for a fleet, of each server.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
         Memory::of_queue(load, dispersion(&fit.times, fit.beside)).of_servers(self.fleet.map_or(1, Fleet::left))
     }
 
-    /// Why no run of any length is needed to say that `load` is too much for what is unstable from
-    /// `bound` on.
+    /// Why `load` is too much without any simulation, if it is: the system is unstable from `bound`
+    /// on.
     fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
         let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
         if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
@@ -89,8 +90,8 @@ impl Scenario<'_> {
     }
 
     /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured
-    /// requests. What cannot be stable is not simulated to any length. The verdict on recorded
-    /// requests is as certain as they are: all of them come.
+    /// requests. Unstable loads get only a short run. With recorded requests, all of them are
+    /// simulated, and the verdict is as certain as they permit.
     pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Simulation {
         let bound = self.unstable_from(spec, load).unwrap_or(1.0);
         let hopeless = self.hopeless(load, bound);
@@ -121,14 +122,14 @@ impl Scenario<'_> {
 }
 
 impl Trial<'_> {
-    /// The measured requests at the look after that at `measured`: the least run has one of its
-    /// own.
+    /// The number of measured requests at the check after `measured`. The minimum run gets a check
+    /// of its own.
     fn next(&self, measured: u64) -> u64 {
         let next = (measured as f64 * GROWTH) as u64;
         if measured < self.least && next > self.least { self.least.min(self.most) } else { next.min(self.most) }
     }
 
-    /// The verdict after `measured` requests, if they tell.
+    /// The verdict after `measured` requests, if it is known.
     fn verdict(&self, tally: &Tally, measured: u64) -> Option<Verdict> {
         let values = self.goal.values(tally);
         let whole = values.sample(None);
@@ -165,12 +166,12 @@ impl Trial<'_> {
     }
 }
 
-/// The share of all values that `sample` holds; never zero.
+/// The share of all values that are in `sample`; never zero.
 fn share(sample: &Sample, whole: &Sample) -> f64 {
     (sample.count() as f64 / whole.count().max(1) as f64).max(f64::MIN_POSITIVE)
 }
 
-/// The mean of the squared times over the square of the mean, both with the time beside handlers.
+/// The mean of the squared times over the square of the mean, including the time outside handlers.
 /// It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
 fn dispersion(times: &ServiceTimes, beside: Nanos) -> f64 {
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);

@@ -1,5 +1,5 @@
-//! The studies behind `loadgen simulate` and `loadgen plan`: many simulations in virtual time, one
-//! search among them, and their results as one table and as JSON.
+//! The common part of `loadgen simulate` and `loadgen plan`: many simulations in virtual time, a
+//! search among them, and their results as a table and as JSON.
 
 pub(crate) mod goal;
 pub(crate) mod json;

@@ -1,5 +1,4 @@
-//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation
-//! only.
+//! The values of `--policy`: a policy of the server, or one that exists in simulation only.
 
 use crate::lab::sim::Reference;
 use forebay::inside::sched::{Entry, PolicyName, name_here};
@@ -7,7 +6,7 @@ use forebay::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
-/// The spec of a policy to simulate.
+/// A policy to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicySpec {
     /// A policy that a server can follow.
@@ -17,8 +16,7 @@ pub(crate) enum PolicySpec {
 }
 
 impl PolicySpec {
-    /// The time for which the policy runs a request before the next one, if it is a parameter of
-    /// the spec.
+    /// How long the policy runs a request before the next one, if that is a parameter of the spec.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
             PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),

@@ -1,5 +1,5 @@
-//! What a plan asks: how few workers hold a goal, which policy they need, and what a changed demand
-//! does.
+//! The question of a plan: how few workers hold a goal, under which policy, and what happens if the
+//! demand changes.
 
 use super::goal::Goal;
 use super::parallel;
@@ -16,12 +16,12 @@ use std::ops::RangeInclusive;
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// The scenario of every simulation, except for the number of workers of each server. Its
-    /// number of requests bounds each simulation.
+    /// The scenario of every simulation, except for the number of workers. Its number of requests
+    /// bounds each simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate in requests per second.
     pub(crate) rate: f64,
-    /// The share of the rate by which the planned rate is higher.
+    /// The planned rate is higher than the rate by this share.
     pub(crate) headroom: f64,
     pub(crate) goal: Goal,
     /// The numbers of workers to consider.
@@ -52,29 +52,28 @@ impl<'a> Question<'a> {
         Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
 
-    /// Judges `spec` on `workers` workers at the planned rate by the requests of `seed`, at most
-    /// `most` of them.
+    /// Judges `spec` on `workers` workers at the planned rate, with requests drawn from `seed`, at
+    /// most `most`.
     pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Simulation {
         let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
         scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
     }
 
-    /// The figure of the goal for requests that never wait, where it is above the limit: no number
-    /// of workers holds such a goal. A request takes its cost, and the time to receive and answer
-    /// it.
+    /// The goal's figure for requests that never wait, if it is above the limit: then no number of
+    /// workers holds the goal. A request takes its cost, and the time to receive and answer it.
     pub(crate) fn impossible(&self) -> Option<f64> {
         let figure = self.alone(&self.goal, self.scenario.overheads.per_request(), DOUBT);
         (figure > self.goal.limit).then_some(figure)
     }
 
-    /// The figure of `goal` on an idle server, which a request has to wake.
+    /// The figure of `goal` on an idle server, where each request has to wake a worker.
     pub(crate) fn idle(&self, goal: &Goal) -> f64 {
         let Overheads { wake, .. } = self.scenario.overheads;
         self.alone(goal, self.scenario.overheads.per_request().plus(wake), 0.0)
     }
 
-    /// The figure of `goal` where each request takes its cost and `beside`, of a percentile that is
-    /// lower by `doubt` standard errors.
+    /// The figure of `goal` if each request takes its cost and `beside`. The percentile is lowered
+    /// by `doubt` standard errors.
     fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
         let fit = self.scenario.fit(1.0);
         let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
@@ -84,19 +83,19 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Costs of a class are drawn where they vary: of so few the highest percentiles are uncertain.
+/// Costs drawn for a class whose costs vary. The highest percentiles of so few are uncertain.
 const DRAWS: f64 = 20_000.0;
-/// The standard errors by which a goal that is refused without a simulation is missed: one in
-/// 30,000 is beyond.
+/// The margin in standard errors when a goal is refused without a simulation. By chance one in
+/// 30,000 exceeds it.
 const DOUBT: f64 = 4.0;
 
-/// Mean lengths of bursts, and of the times between them.
+/// Mean lengths of bursts, which are also the mean times between them.
 const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
-/// The most requests of a look: a change is shown with its figure, decided or not.
+/// The most requests of a simulation of a change, which is shown whether decided or not.
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {
-    /// How the policy and the workers of `chosen` do after each change that may be.
+    /// How the policy and the workers of `chosen` do after each possible change.
     pub(crate) fn changes(&self, chosen: &Simulation, replayed: Option<&'a Replayed>) -> Vec<(String, Simulation)> {
         let (spec, workers) = (chosen.spec, chosen.workers);
         self.scenario.progress.set_message(format!("what {spec} does when things change"));

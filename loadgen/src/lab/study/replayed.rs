@@ -1,4 +1,4 @@
-//! A replayed run: requests of a trace, simulated again.
+//! The requests of a trace, simulated again.
 
 use crate::lab::sim::ArrivingRequest;
 use crate::lab::sim::spread;
@@ -28,25 +28,25 @@ impl Replayed {
         Ok(Replayed { path: path.to_owned(), workload: offered.to_workload(), offered })
     }
 
-    /// Requests per second, where costs are what the workload says.
+    /// Requests per second, on the scale of unscaled costs.
     pub(crate) fn rate(&self) -> f64 {
         self.offered.requests.len() as f64 / self.offered.seconds()
     }
 
-    /// Whether the requests come at several times, so that [`Replayed::rate`] means something.
+    /// Whether the requests arrive at several times, so that [`Replayed::rate`] means something.
     pub(crate) fn has_rate(&self) -> bool {
         let requests = &self.offered.requests;
         requests.iter().any(|request| request.intended != requests[0].intended)
     }
 
-    /// The deadline of the run, if it had one, as its times are divided.
+    /// The deadline of the run, divided by the time scale, if it had one.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.offered.deadline.map(|deadline| Nanos::new(deadline.get() / self.offered.time_scale))
     }
 
-    /// The requests in their order, at their intended times, and the source port of each, on a
-    /// server of this many workers. The times are stretched so that `rate` requests come in a
-    /// second. Classes have the numbers of `workload`.
+    /// The requests in their order at their intended times, with their source ports, on a server of
+    /// this many workers. The times are stretched so that `rate` requests arrive per second.
+    /// Classes have the numbers of `workload`.
     pub(super) fn stretched(
         &self,
         rate: f64,

@@ -12,7 +12,7 @@ use forebay::time::Nanos;
 use indicatif::ProgressBar;
 use std::cell::RefCell;
 
-/// The common conditions of all simulations of a report.
+/// The common conditions of all simulations in a report.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
@@ -20,7 +20,7 @@ pub(crate) struct Scenario<'a> {
     pub(crate) workers: usize,
     /// Groups of each server; `None` = as many as a server would form.
     pub(crate) groups: Option<usize>,
-    /// The servers, of whose workers a load is a share; `None` = one server without a balancer.
+    /// The fleet; a load is a share of all its workers. `None` = one server without a balancer.
     pub(crate) fleet: Option<Fleet>,
     pub(crate) seed: u64,
     pub(crate) requests: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Scenario<'a> {
     pub(crate) overheads: Overheads,
     /// The slice; `None` = fitted to the workload.
     pub(crate) slice: Option<Nanos>,
-    /// The sizes of groups, for policies that have any; `None` = fitted to the workload.
+    /// The sizes of pools, for policies that have pools; `None` = fitted to the workload.
     pub(crate) sizes: Option<Vec<usize>>,
     /// The thief threshold; `None` = the server's.
     pub(crate) thief_threshold: Option<Nanos>,
@@ -40,34 +40,34 @@ pub(crate) struct Scenario<'a> {
     pub(crate) pauses: Vec<(Nanos, Nanos)>,
     /// Whether policies that can use a request's class may read it.
     pub(crate) classified: bool,
-    /// What levels are for.
+    /// What `auto` optimises.
     pub(crate) objective: Objective,
-    /// The trace to replay, in place of drawn requests.
+    /// The trace to replay instead of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
-    /// Recorded requests in their order, in place of drawn ones, whose times are stretched so that
-    /// they amount to the load.
+    /// Recorded requests in their order, instead of drawn ones. Their times are stretched to the
+    /// load.
     pub(crate) stretched: Option<&'a Replayed>,
     /// How drawn requests follow one another.
     pub(crate) shape: Shape,
-    /// Counts simulated requests, from every thread that simulates, and names the current
-    /// simulation: `pools on 14 workers`. Of several at once, that is the last to start.
+    /// Counts simulated requests of every thread, and names the current simulation: `pools on 14
+    /// workers`. Of several at once, it names the one that started last.
     pub(crate) progress: ProgressBar,
 }
 
-/// The most steps between checkpoints in one simulation, over all requests: a day of computing.
+/// The most steps between checkpoints of all requests of a simulation: a day of computing.
 const STEPS_MAX: f64 = 1e11;
-/// Requests between two reports of progress: some milliseconds of simulating.
+/// Requests between two reports of progress, which are some milliseconds apart.
 const REPORTED: u64 = 1 << 14;
-/// A server decides anew each second, by what it has measured in so many.
+/// The time between two decisions of a server. Its measurements cover [`WINDOW`] such times.
 const SECOND: Nanos = Nanos::from_secs(1);
 const WINDOW: u64 = 10;
 
-/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a
-/// server at ten times the load that it can bear needs ten times as long.
+/// The most simulated seconds of a simulation. Simulated time ends at 1.8e10 seconds, and a server
+/// at ten times its capacity needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
-/// The most requests of that mean cost with that step between checkpoints that one simulation may
-/// measure.
+/// The most requests that one simulation may measure, with this mean cost and this step between
+/// checkpoints.
 pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
     let steps = mean.as_secs_f64() / step.as_secs_f64();
     // With a tenth of warm-up, and a little to spare.
@@ -75,8 +75,8 @@ pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
 }
 
 impl<'a> Scenario<'a> {
-    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated
-    /// time ends.
+    /// Checks that the simulation of `spec` at `load` has a bounded number of steps, and ends
+    /// before simulated time does.
     ///
     /// # Errors
     /// A message that names the flags in question and what is allowed.
@@ -146,7 +146,7 @@ impl<'a> Scenario<'a> {
         self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
     }
 
-    /// The load of the servers that are left where `load` comes to all.
+    /// The load of the remaining servers if the requests for `load` on all servers come to them.
     pub(crate) fn load_of_left(&self, load: f64) -> f64 {
         self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
     }
@@ -156,7 +156,7 @@ impl<'a> Scenario<'a> {
         self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
-    /// The sizes with which `spec` starts if none are given.
+    /// The sizes with which `spec` starts unless some are given.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
             PolicySpec::Server(policy) if spec.has_pools() => Some(self.fit(load).policy(policy).sizes()),
@@ -171,8 +171,8 @@ impl<'a> Scenario<'a> {
         Simulation { measured, ..self.run_on(spec, load, warmup, incoming, &RefCell::default()) }
     }
 
-    /// The requests that come at `load`, each with its source port: `warmup` of them before `most`
-    /// are measured.
+    /// The requests at `load` with their source ports: `warmup` requests, then `most` that are
+    /// measured.
     pub(super) fn incoming(
         &self,
         load: f64,
@@ -201,8 +201,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// Simulates `spec` with `incoming`, of which `warmup` are not measured. They are as much as
-    /// `load`, and are counted in `tally`, which is taken.
+    /// Simulates `spec` with `incoming`, of which the first `warmup` are not measured. The requests
+    /// amount to `load`, and are counted in `tally`.
     pub(super) fn run_on(
         &self,
         spec: PolicySpec,
@@ -250,9 +250,9 @@ impl<'a> Scenario<'a> {
         Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally, measured, verdict }
     }
 
-    /// A server under `policy`, which follows what it measures if the policy does. It begins to
-    /// measure with the run if the warm-up is as long as its window. In a shorter run it is a
-    /// server that has measured these requests before.
+    /// A server under `policy` that follows its measurements if the policy does. If the warm-up is
+    /// as long as its window, it begins to measure with the run. In a shorter run, it starts as if
+    /// it had measured these requests before.
     fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup, Fit) {
         let (made, setup, fit) = self.server(policy, load);
         if !policy.entry().adapts {
@@ -275,7 +275,7 @@ impl<'a> Scenario<'a> {
         (made, Setup { policy, waits, follows, ..setup }, fit)
     }
 
-    /// The load at which the sizes of `spec`, or the busiest server, no longer keep up. `None` if
+    /// The load from which on the pools of `spec`, or the busiest server, cannot keep up. `None` if
     /// this is the whole capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
@@ -287,8 +287,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// The load of the whole fleet at which its busiest server passes `of_server`, the bound of one
-    /// server.
+    /// The load of the whole fleet at which its busiest server exceeds `of_server`, the bound of
+    /// one server.
     fn bound(&self, of_server: Option<f64>) -> Option<f64> {
         let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
         let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
@@ -299,7 +299,7 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// The policy made for `load`, a server that follows it, and the fit behind both.
+    /// The policy made for `load`, a server that follows it, and the fit for both.
     fn server(&self, policy: PolicyName, load: f64) -> (Made, Setup, Fit) {
         let entry = policy.entry();
         let groups = match entry.may_group() && self.replayed.is_none() {
@@ -326,8 +326,8 @@ impl<'a> Scenario<'a> {
         (made, setup, fit)
     }
 
-    /// What policies are fitted to at `load`: the slice, given or fitted, and what a server would
-    /// measure.
+    /// The fit at `load`: the slice, given or fitted, and the measurements that a server would
+    /// have.
     pub(crate) fn fit(&self, load: f64) -> Fit {
         let fit = match self.replayed {
             Some(run) => run.offered.fit(),

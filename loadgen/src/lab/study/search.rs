@@ -1,5 +1,5 @@
-//! The search for the edge of a goal: the highest load, or the fewest workers, that a policy holds
-//! it with. Both are bisected; the best policy of a plan is confirmed with other seeds.
+//! Searches for the limit of a goal: the highest load, or the fewest workers, with which a policy
+//! holds it. Both use bisection. Runs with other seeds confirm the best policy of a plan.
 
 use super::goal::Goal;
 use super::parallel;
@@ -8,7 +8,7 @@ use super::question::Question;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
 
-/// What holds a goal, and its neighbour that does not, where there are such.
+/// The last simulation that holds a goal, and its neighbour that fails, if they exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {
     pub(crate) holds: Option<Simulation>,
@@ -16,7 +16,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// Bisects between a number that holds, or would, and one that fails; `look` tries a number.
+    /// Bisects between a number that holds, or seems to, and one that fails. `look` tries a number.
     fn between(
         (mut holds, mut fails): (usize, usize),
         mut edge: Edge,
@@ -32,19 +32,20 @@ impl Edge {
         edge
     }
 
-    /// The simulations, from the one that holds.
+    /// The simulations; the one that holds comes first.
     pub(crate) fn simulations(&self) -> impl Iterator<Item = &Simulation> {
         self.holds.iter().chain(&self.fails)
     }
 }
 
-/// The upper end of the search in hundredths of the capacity, a load that no policy sustains.
+/// The upper end of the search in hundredths of the capacity. No policy sustains this load.
 const HUNDREDTHS: usize = 100;
 /// The number of simulations in one search.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
-/// The highest load at which `spec` reaches `goal`, in hundredths of the capacity: each load until
-/// it is known, or for the scenario's requests. A load that is not decided counts as not sustained.
+/// The highest load at which `spec` meets `goal`, in hundredths of the capacity. Each load is
+/// simulated until it is decided, or for the scenario's requests. An undecided load counts as not
+/// sustained.
 pub(crate) fn max_load(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal) -> Edge {
     Edge::between((0, HUNDREDTHS), Edge { holds: None, fails: None }, |hundredths| {
         let load = hundredths as f64 / HUNDREDTHS as f64;
@@ -56,21 +57,21 @@ pub(crate) fn max_load(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal) -
 /// The outcome of a plan's search.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// Each policy on the fewest workers on which it holds the goal, or seems to; if it never does,
-    /// on the most.
+    /// Each policy on the fewest workers with which it holds the goal, or seems to. If it never
+    /// does, on the most workers.
     pub(crate) answers: Vec<Simulation>,
-    /// The number of the policy that holds the goal on the fewest workers, by runs with other
+    /// The index of the policy that holds the goal on the fewest workers, confirmed with other
     /// seeds.
     pub(crate) chosen: Option<usize>,
-    /// The same policy on one worker fewer, which does not hold the goal; `None` where the work
-    /// alone forbids it.
+    /// The same policy on one worker fewer, which fails. `None` if so few workers cannot do the
+    /// work.
     pub(crate) less: Option<Simulation>,
 }
 
 /// The most requests of one step of a bisection.
 const BISECTED: u64 = 1_000_000;
-/// Near the edge one worker fewer may take many times the requests to tell. It gets so many times
-/// those of the settings chosen, and at least [`LESS_LEAST`].
+/// Near the limit, one worker fewer may need many more requests to decide. It gets this many times
+/// the requests of the chosen settings, and at least [`LESS_LEAST`].
 const LESS: u64 = 3;
 const LESS_LEAST: u64 = 500_000;
 
@@ -98,7 +99,7 @@ impl Question<'_> {
         Search { answers, chosen: None, less: None }
     }
 
-    /// Of the `open` answers that seem to hold, the one with the fewest workers, and of several the
+    /// Of the `open` answers that seem to hold, the one with the fewest workers; of several, the
     /// one with the best figure.
     fn best(&self, open: &[usize], answers: &[Simulation]) -> Option<usize> {
         let seeming = open.iter().copied().filter(|n| answers[*n].seems(&self.goal));
@@ -107,7 +108,7 @@ impl Question<'_> {
         seeming.min_by(|a, b| workers(*a).cmp(&workers(*b)).then(figure(*a).total_cmp(&figure(*b))))
     }
 
-    /// The fewest workers, `from` and up, on which the goal seems to hold under `spec`.
+    /// The fewest workers, from `from` on, on which the goal seems to hold under `spec`.
     fn fewest(&self, spec: PolicySpec, from: usize) -> Simulation {
         let on = |workers: usize| {
             self.scenario.progress.set_message(format!("{spec} on {workers} workers"));
@@ -136,9 +137,9 @@ impl Question<'_> {
         BISECTED.min(self.scenario.requests)
     }
 
-    /// `spec` on `workers` workers, by runs with other seeds than that of the bisection, which
-    /// chose what looks best with its own. Of the runs, the first that does not hold the goal, or
-    /// else the one with the worst figure.
+    /// `spec` on `workers` workers, with other seeds than in the bisection. The bisection chose
+    /// what looks best with its own seed. Returns the first run that fails, or else the one with
+    /// the worst figure.
     fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64) -> Simulation {
         self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
@@ -148,8 +149,7 @@ impl Question<'_> {
         looks.into_iter().min_by(by).expect("there are two seeds")
     }
 
-    /// Takes workers away from `answer` for as long as the goal holds; returns the first look that
-    /// does not hold it.
+    /// Removes workers from `answer` while the goal holds. Returns the first simulation that fails.
     fn descend(&self, answer: &mut Simulation) -> Option<Simulation> {
         while answer.workers > (*self.workers.start()).max(least_of(answer.spec)) {
             let most = LESS * answer.measured.max(LESS_LEAST);
@@ -163,7 +163,7 @@ impl Question<'_> {
     }
 }
 
-/// The fewest workers of a policy.
+/// The fewest workers on which a policy runs.
 fn least_of(spec: PolicySpec) -> usize {
     if spec.has_pools() { 2 } else { 1 }
 }

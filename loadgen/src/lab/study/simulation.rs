@@ -1,4 +1,4 @@
-//! The result of one simulation, and what it says of a goal.
+//! The result of one simulation, and its verdict on a goal.
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
@@ -11,20 +11,20 @@ pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
     /// Workers of each server.
     pub(crate) workers: usize,
-    /// The sizes of groups, where they were given.
+    /// The sizes of pools, if they were given.
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) load: f64,
-    /// Where there is a fleet, that and the load of its busiest server.
+    /// The fleet, if there is one, and the load of its busiest server.
     pub(crate) fleet: Option<(Fleet, f64)>,
     /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however
-    /// long the queues. `None` where that is all the capacity, or unknown.
+    /// The load from which on a pool, or the busiest server of a fleet, cannot keep up. `None` if
+    /// this is the whole capacity, or unknown.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
     /// Requests that were measured.
     pub(crate) measured: u64,
-    /// What it says of the goal, where there is one.
+    /// The verdict on the goal, if there is one.
     pub(crate) verdict: Option<Verdict>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Simulation {
 pub(crate) enum Verdict {
     /// The goal holds, and no class starves.
     Holds,
-    /// The most requests do not tell.
+    /// The most requests do not decide.
     Undecided,
     /// The goal does not hold.
     Fails(Cause),
@@ -42,23 +42,23 @@ pub(crate) enum Verdict {
 /// Why a goal does not hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
-    /// More comes than all workers can do.
+    /// More work arrives than all workers can do.
     Overload,
-    /// More comes to some group than its workers can do, from this load on.
+    /// From this load on, a pool gets more work than its workers can do.
     Sizes(f64),
-    /// More comes to the busiest server of a fleet than it can do, from this load on.
+    /// From this load on, the busiest server of a fleet gets more work than it can do.
     Server(f64),
     /// The percentile of the goal is above its limit.
     Goal,
-    /// A class waits for more than ten times what it takes alone, and longer than the goal allows:
-    /// its slowdown.
+    /// A class takes more than ten times the time that it takes alone, and longer than the goal
+    /// allows. The number is its slowdown.
     Starves(&'static str, f64),
     /// The latency of a class grows for as long as the run lasts.
     Grows(&'static str),
 }
 
 impl Simulation {
-    /// Whether more comes than all workers, or those of the busiest server, can do.
+    /// Whether more work arrives than all workers, or the busiest server, can do.
     pub(crate) fn is_overload(&self) -> bool {
         self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
     }
@@ -68,7 +68,7 @@ impl Simulation {
         self.verdict == Some(Verdict::Holds)
     }
 
-    /// Whether `goal` holds, or seems to where the run does not tell.
+    /// Whether `goal` holds, or seems to if the run does not decide.
     pub(crate) fn seems(&self, goal: &Goal) -> bool {
         self.holds() || self.verdict == Some(Verdict::Undecided) && goal.holds(&self.tally)
     }
@@ -78,7 +78,7 @@ impl Simulation {
         if let Some(Verdict::Fails(cause)) = self.verdict { Some(cause) } else { None }
     }
 
-    /// Whether the goal fails since more comes than can be done: then figures are only a beginning.
+    /// Whether the goal fails because of overload. Figures then depend on the length of the run.
     pub(crate) fn is_hopeless(&self) -> bool {
         matches!(self.cause(), Some(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
     }

@@ -1,5 +1,5 @@
-//! Simulations as one text table, for `simulate` and `plan`: a line for each class of each, and
-//! below it what else there is to say. Infinity is `inf`.
+//! Simulations as one text table, for `simulate` and `plan`: a line for each class of each
+//! simulation, and remarks below it. Infinity is `inf`.
 
 use super::goal::Goal;
 use super::simulation::{Cause, Simulation, Verdict};
@@ -10,13 +10,14 @@ use forebay::fate::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::time::Nanos;
 
-/// The percentiles of the table, beside that of a goal.
+/// The percentiles of the table, beside the goal's percentile.
 const SHOWN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 
-/// A simulation, and the cells that its line begins with.
+/// A simulation, and the first cells of its line.
 pub(crate) type Row<'s> = (Vec<String>, &'s Simulation);
 
-/// The table of `rows`, whose first cells have `titles`. With a goal, of its class alone.
+/// The table of `rows`, whose first cells have `titles`. With a goal, only the goal's class is
+/// shown.
 pub(crate) fn render(titles: &[&str], goal: Option<&Goal>, rows: &[Row<'_>]) -> String {
     let mut shown = SHOWN.to_vec();
     shown.extend(goal.map(|goal| goal.percentile));
@@ -60,7 +61,8 @@ fn holds(simulation: &Simulation, goal: &Goal) -> &'static str {
     }
 }
 
-/// Slowdown and latency of each class that is told: that of the goal, or all, and each of several.
+/// Slowdown and latency of each class to show: the goal's class, or all and each class if there are
+/// several.
 fn told(simulation: &Simulation, goal: Option<&Goal>) -> Vec<(&'static str, [Block; 2])> {
     let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
     let mut blocks: Vec<_> = blocks.map(|((class, slowdown), (_, latency))| (class, [slowdown, latency])).collect();
@@ -79,7 +81,8 @@ fn figure(block: &Block, percentile: Percentile) -> String {
     factor(block.percentile(percentile)) + if block.supports(percentile) { " " } else { "?" }
 }
 
-/// What there is to say of `simulation` beside its figures, what was chosen only where it `is_new`.
+/// Remarks on `simulation` beside its figures. Chosen sizes and budgets are mentioned only if it
+/// `is_new`.
 fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 8] {
     let Simulation { tally, chosen, fleet, unstable_from, measured, .. } = simulation;
     let cause = simulation.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string());

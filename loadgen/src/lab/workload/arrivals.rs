@@ -1,6 +1,6 @@
 //! The requests offered to a server: arrival time, cost and flow of each. The load generator and
-//! the simulator draw them here, so that the same seed offers the same requests to both. [`Shape`]
-//! says how they follow one another.
+//! the simulator draw them here, so the same seed offers both the same requests. [`Shape`] is the
+//! shape of arrivals.
 
 use super::Workload;
 use super::shape::{Gaps, Shape};
@@ -12,9 +12,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// One request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes, after the start; no earlier than the one before.
+    /// The arrival time, from the start; no earlier than the previous request's.
     pub at: Nanos,
-    /// The CPU time that it asks for.
+    /// The CPU time that it needs.
     pub cost: Nanos,
     /// The flow that it belongs to, counted from 0.
     pub flow: u16,
@@ -22,15 +22,15 @@ pub struct Arrival {
     pub class: u8,
 }
 
-/// Arrivals without end, in the order of their times: Poisson, unless shaped otherwise.
+/// An endless stream of arrivals in the order of their times: Poisson unless shaped otherwise.
 ///
 /// Times, costs and flows come from three streams of one seed that do not overlap. So a different
-/// workload keeps the times, and a different number of flows keeps both.
+/// workload keeps the times, and a different number of flows keeps times and costs.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'w> {
     workload: &'w Workload,
     flows: u16,
-    /// The rank of a request's flow, counted from 1; `None` where all flows are alike.
+    /// Draws the rank of a request's flow, from 1; `None` if all flows have the same rate.
     ranks: Option<Zipf<f64>>,
     streams: [Xoshiro256PlusPlus; 3],
     gaps: Gaps,
@@ -47,8 +47,8 @@ impl<'w> Arrivals<'w> {
         Arrivals { workload, flows, ranks: None, streams, gaps: Gaps::new(Shape::default(), rate) }
     }
 
-    /// The same arrivals, not yet begun, on flows whose rates fall with their rank to the power of
-    /// `exponent` (Zipf): flow 0 has the highest. With 0 all flows are alike, as without.
+    /// The same arrivals from their beginning, on flows whose rates fall with their rank to the
+    /// power of `exponent` (Zipf): flow 0 has the highest. With 0 all flows have the same rate.
     ///
     /// # Panics
     /// If `exponent` is below zero, or not finite.
@@ -57,7 +57,7 @@ impl<'w> Arrivals<'w> {
         Arrivals { ranks, ..self }
     }
 
-    /// The same arrivals, not yet begun, in another shape.
+    /// The same arrivals from their beginning, in another shape.
     pub fn shaped(self, shape: Shape) -> Arrivals<'w> {
         Arrivals { gaps: Gaps::new(shape, self.gaps.rate), ..self }
     }

@@ -1,5 +1,5 @@
-//! The cost of one request of a class: drawn from a distribution, or recorded (`file:PATH`: a cost
-//! a line, every line equally likely).
+//! The cost of one request of a class: drawn from a distribution, or from recorded costs
+//! (`file:PATH`: one cost per line, every line equally likely).
 
 use super::{Class, lines};
 use forebay::fate::{CLASS_NAMES, CLASSES};
@@ -9,22 +9,22 @@ use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use std::io::Read;
 use std::sync::Arc;
 
-/// The largest cost of one request, an hour: what a server's cost cap allows at most. A larger cost
-/// drawn from a distribution counts as an hour.
+/// The largest cost of one request, an hour. A server's cost cap allows no more. A larger drawn
+/// cost counts as an hour.
 pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
 /// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth
-/// of the mean; far above, the distribution's parameters overflow.
+/// of the mean. Far above it, the distribution's parameters overflow.
 pub const VARIATION_MAX: f64 = 1_000.0;
-/// The largest exponent of a Pareto cost: there it hardly varies any more.
+/// The largest exponent of a Pareto cost, at which the cost hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;
 /// The smallest exponent of a bounded Pareto cost. Near zero the logarithm of the cost is uniform.
 pub const BOUNDED_ALPHA_MIN: f64 = 0.01;
 
-/// The distribution of a class's CPU time. A value that is not parsed must keep to the bounds of
-/// each variant; parsing ensures them.
+/// The distribution of a class's CPU time. Parsing ensures the bounds of each variant; other code
+/// must keep to them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
-    /// Always the same; above zero and at most [`COST_MAX`], like the means below.
+    /// Always the same. Above zero and at most [`COST_MAX`], as the means below.
     Fixed(Nanos),
     /// Exponential: memoryless, coefficient of variation 1.
     Exponential {
@@ -38,15 +38,15 @@ pub enum Cost {
         /// Standard deviation over mean, 0 to [`VARIATION_MAX`].
         variation: f64,
     },
-    /// Pareto: a power law, so heavy that the variance is infinite for `alpha` up to 2.
+    /// Pareto: a power law with a heavy tail. The variance is infinite for `alpha` up to 2.
     Pareto {
         /// Above zero.
         mean: Nanos,
         /// The exponent; above 1, where the mean is, and at most [`ALPHA_MAX`].
         alpha: f64,
     },
-    /// Bounded Pareto: a power law between two costs. Its variance is finite, and most of the time
-    /// may be in few requests.
+    /// Bounded Pareto: a power law between two costs. Its variance is finite, and few requests may
+    /// have most of the time.
     BoundedPareto {
         /// The smallest cost, above zero.
         low: Nanos,

@@ -1,12 +1,10 @@
-//! Lines of a file that people and programs write: bounded, so that a pipe or a device without an
-//! end is no trap.
+//! Reads lines of a file. The size is bounded, so an endless pipe or device does no harm.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The longest line: a header of a trace whose workload is a file with the longest path that Linux
-/// takes.
+/// The longest line: a trace's header that names a workload file with the longest path of Linux.
 const LINE_BYTES_MAX: u64 = 8 << 10;
 
 /// The file at `path`, to be read.
@@ -14,8 +12,8 @@ pub(super) fn open(path: &Path) -> Result<File, String> {
     File::open(path).map_err(|error| unreadable(&error))
 }
 
-/// Calls `take` with each line of `text` that is neither blank nor a comment. An error of it gets
-/// the number of the line, and a text of more than `bytes_max` bytes is `too_large`.
+/// Calls `take` with each line of `text` that is neither blank nor a comment. An error of `take`
+/// gets the number of the line. A text of more than `bytes_max` bytes is the error `too_large`.
 pub(super) fn each(
     text: impl Read,
     bytes_max: u64,

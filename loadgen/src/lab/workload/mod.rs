@@ -69,13 +69,13 @@ impl Workload {
         Nanos::new((self.mean_seconds() * 1e9).round() as u64)
     }
 
-    /// The mean cost of the class whose mean is the smallest: the cost of "a cheap request".
+    /// The mean cost of the cheapest class, taken as the cost of "a cheap request".
     pub fn smallest_cost(&self) -> Nanos {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }
 
-    /// The same workload, each of whose requests takes `beside` of a worker's time beside its cost:
-    /// what it takes to receive and answer it. Rates and loads count it; costs do not contain it.
+    /// The same workload, whose requests take a worker `beside` more than their cost, to be
+    /// received and answered. Rates and loads include it; costs do not.
     pub fn with_time_beside(self, beside: Nanos) -> Workload {
         Workload { beside, ..self }
     }
@@ -85,8 +85,8 @@ impl Workload {
         self.beside
     }
 
-    /// Requests per second that occupy the share `load` of `workers` workers, when each cost, and
-    /// the time beside it, is multiplied by `time_scale`.
+    /// Requests per second that occupy the share `load` of `workers` workers. Each cost, and the
+    /// time beside it, is multiplied by `time_scale`.
     pub fn rate_at(&self, load: f64, workers: usize, time_scale: u64) -> f64 {
         load * workers as f64 / ((self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64)
     }

@@ -6,13 +6,13 @@ use forebay::fate::CLASSES;
 use forebay::time::{Nanos, parse_duration};
 use std::str::FromStr;
 
-/// The presets, the workloads that the literature compares schedulers on: shares of requests, and
-/// what they cost in ns.
+/// The presets: workloads on which the literature compares schedulers. Each class has its share of
+/// requests and its cost in ns.
 ///
-/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment,
-/// OrderStatus, NewOrder, Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short
-/// string, about a microsecond. `packet-chain`: a packet is searched for ends of lines and makes 60
-/// random reads, about 2 us. One in a thousand goes on with two tasks of 20 ms.
+/// TPC-C has the five transactions of Persephone's table 1, numbered by cost: Payment, OrderStatus,
+/// NewOrder, Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a
+/// microsecond. In `packet-chain`, a packet is searched for line ends and makes 60 random reads,
+/// about 2 us. One in a thousand continues with two tasks of 20 ms.
 pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
     ("extreme-bimodal", &[(0.995, 500), (0.005, 500_000)]),
     ("high-bimodal", &[(0.5, 1_000), (0.5, 100_000)]),
@@ -24,14 +24,13 @@ pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
     ("packet-chain", &[(0.999, 2_000), (0.001, 40_002_000)]),
 ];
 
-/// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is
-/// a share of requests, between 0 and 1. `CV` is standard deviation over mean, at most
-/// [`VARIATION_MAX`]; `ALPHA` is above 1 and at most [`ALPHA_MAX`]. Durations are at most
-/// [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from [`BOUNDED_ALPHA_MIN`].
-/// `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with
-/// the costs of any form of one class. `file`: each request costs what one line of the file at
-/// `PATH` says, written `COST` or `CLASS COST`. Every line is equally likely. Blank lines and
-/// comments after `#` do not count.
+/// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations of at
+/// most [`COST_MAX`]. `P` is a share of requests, between 0 and 1. `CV` is standard deviation over
+/// mean, at most [`VARIATION_MAX`]. `ALPHA` is above 1 and at most [`ALPHA_MAX`]. `bounded-pareto`:
+/// costs between `A` and `B`, and `ALPHA` from [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs
+/// `A`, the rest `B`. `mix`: a class for each part, of share `P`, with the costs of any form of one
+/// class. `file`: costs from the lines of the file at `PATH`, `COST` or `CLASS COST`. Every line is
+/// equally likely. Blank lines and comments after `#` do not count.
 pub const FORMS: [&str; 8] = [
     "fixed:D",
     "exponential:MEAN",
@@ -45,7 +44,7 @@ pub const FORMS: [&str; 8] = [
 
 const MIX: &str = "mix:P@FORM+P@FORM...";
 
-/// The shares of a mix sum to 1 but for this.
+/// The tolerance for the sum of the shares of a mix, which must be 1.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
 impl FromStr for Workload {

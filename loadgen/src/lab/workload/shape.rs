@@ -1,5 +1,5 @@
-//! How requests follow one another: the times of arrivals, of which each shape has the same rate in
-//! the long run.
+//! The shape of arrivals: how requests follow one another. In the long run every shape has the same
+//! rate.
 
 use super::{Recording, Trace};
 use forebay::time::{Nanos, parse_duration};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Each shape as it is written, and what it means.
+/// Each shape as it is written, and its meaning.
 const SHAPES: [(&str, &str); 7] = [
     ("poisson", "independent requests: exponential gaps"),
     ("constant", "equal gaps"),
@@ -22,8 +22,8 @@ const SHAPES: [(&str, &str); 7] = [
     ("file:PATH", "intended times of a trace (GET /capture), stretched to the rate, over and over"),
 ];
 
-/// The shortest and the longest mean length of a phase. Each is drawn: in an hour with one per
-/// microsecond billions.
+/// The shortest and the longest mean length of a phase. Each phase is drawn, and with a mean of a
+/// microsecond an hour has billions.
 const PHASE_MIN: Nanos = Nanos::from_micros(1);
 const PHASE_MAX: Nanos = Nanos::from_secs(3_600);
 /// The most phases of `steps`: minutes of a day.
@@ -43,8 +43,8 @@ enum Process {
     Constant,
     /// Gaps of mean 1.
     Gamma(Gamma<f64>),
-    /// Poisson at relative rates, in turn, each for a time in seconds. With `drawn` that is the
-    /// mean of an exponential time: a Markov-modulated Poisson process.
+    /// Poisson at relative rates in turn, each for a time in seconds. With `drawn` this is the mean
+    /// of an exponential time: a Markov-modulated Poisson process.
     Phases {
         phases: Arc<[(f64, f64)]>,
         drawn: bool,
@@ -54,7 +54,7 @@ enum Process {
         swing: f64,
         seconds: f64,
     },
-    /// Times in mean gaps, from the first.
+    /// Recorded times in units of the mean gap, from the first.
     Recorded(Arc<[f64]>),
 }
 
@@ -80,16 +80,16 @@ impl Shape {
         )
     }
 
-    /// The shape behind a text; nothing where it is the usual one.
+    /// The shape for text, after a comma; empty for Poisson arrivals.
     pub fn told(&self) -> String {
         if self.process == Process::Poisson { String::new() } else { format!(", arrivals {self}") }
     }
 
-    /// Bursts of `factor` times the mean rate. They and the times between last this long in the
-    /// mean.
+    /// Bursts of `factor` times the mean rate. `on` is their mean length, `off` the mean time
+    /// between them.
     ///
     /// # Errors
-    /// If more comes in bursts alone than in the mean.
+    /// If the bursts alone exceed the mean rate.
     pub fn bursts(factor: f64, on: Nanos, off: Nanos) -> Result<Shape, String> {
         let most = (on.plus(off)).as_secs_f64() / on.as_secs_f64();
         if !(factor > 0.0 && factor <= most) {

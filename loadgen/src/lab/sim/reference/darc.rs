@@ -1,7 +1,6 @@
-//! DARC: workers are reserved for each class, as many as its share of the work keeps busy.
-//! (Demoulin et al., "When Idling is Ideal", SOSP 2021.) It knows each request's class and cost
-//! beforehand. A worker that is reserved for a class also serves lighter ones, never heavier ones,
-//! and idles where only heavier ones wait.
+//! DARC (Demoulin et al., "When Idling is Ideal", SOSP 2021). It reserves workers for each class,
+//! by the class's share of the work, and knows each request's class and cost beforehand. A reserved
+//! worker also serves lighter classes, but never heavier ones; it idles if only heavier ones wait.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::RequestId;
@@ -11,9 +10,9 @@ use forebay::time::Nanos;
 use std::collections::VecDeque;
 
 pub(super) struct Darc {
-    /// Those that wait, by class. Classes are numbered by cost, the lightest first.
+    /// Waiting requests by class. Classes are numbered by cost, the lightest first.
     waiting: [VecDeque<RequestId>; CLASSES],
-    /// CPU time that came of each class so far.
+    /// CPU time of the arrived requests of each class.
     demands: [Nanos; CLASSES],
     serving: Vec<Option<RequestId>>,
 }
@@ -23,8 +22,8 @@ impl Darc {
         Darc { waiting: Default::default(), demands: Default::default(), serving: vec![None; workers] }
     }
 
-    /// The heaviest class that `worker` serves. The first workers are reserved for the lightest
-    /// class, one at least.
+    /// The heaviest class that `worker` serves. The first workers, at least one, are reserved for
+    /// the lightest class.
     fn heaviest(&self, worker: WorkerId) -> usize {
         let workers = self.serving.len();
         let sum = |demands: &[Nanos]| demands.iter().map(|demand| demand.as_secs_f64()).sum::<f64>();

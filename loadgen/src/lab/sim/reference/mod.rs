@@ -1,5 +1,5 @@
-//! Policies that no server can follow, as bounds: they know each request's cost beforehand,
-//! interrupt wherever they like, or see all queues at once. Nothing costs anything but what their
+//! Policies that no server can follow, as bounds to compare with. They know each request's cost
+//! beforehand, interrupt at any moment, or see all queues at once. Their steps cost only what their
 //! parameters say.
 
 mod darc;
@@ -22,29 +22,29 @@ use std::str::FromStr;
 pub enum Reference {
     /// Shortest remaining processing time first, with preemption: an oracle.
     Srpt,
-    /// All requests progress at once, each at an equal share of the workers and at most at the rate
-    /// of one.
+    /// All requests progress at once. Each gets an equal share of the workers, and at most one
+    /// worker.
     ProcessorSharing,
-    /// One queue; a request that has run for a quantum goes to the end of the queue if another
+    /// One queue. A request that has run for a quantum goes to the end of the queue if another one
     /// waits.
     RoundRobin {
         /// CPU time of a turn; above zero.
         quantum: Nanos,
-        /// What it costs to put one request away for another.
+        /// The cost of switching to another request.
         switch: Nanos,
     },
     /// One queue for each class, the lightest first; no request is interrupted.
     Priority,
-    /// Each request goes to the worker with the fewest, and stays there.
+    /// Each request goes to the worker with the fewest requests, and stays there.
     JoinShortestQueue,
-    /// Workers are reserved for each class, by its demand; heavier ones help lighter ones.
+    /// Workers are reserved for each class by its share of the work, and may serve lighter classes.
     Darc,
 }
 
 /// Central preemption as published: a quantum of 5 us and a switch of 1 us.
 const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
 
-/// All references with a name; any other is a round robin.
+/// All references with a fixed name. Round robin with other parameters has a form instead.
 const NAMED: [(&str, Reference); 6] = [
     ("srpt", Reference::Srpt),
     ("ps", Reference::ProcessorSharing),
@@ -90,7 +90,7 @@ impl Reference {
         tally.into_inner()
     }
 
-    /// As [`Reference::simulate`], into a tally that `incoming` may look at, as in
+    /// Like [`Reference::simulate`], counted in a tally that `incoming` may read, as in
     /// [`simulate_into`](super::simulate_into).
     ///
     /// # Panics
@@ -115,15 +115,15 @@ impl Reference {
     }
 }
 
-/// What a reference policy decides.
+/// The decisions of a reference policy.
 trait Discipline {
-    /// Called when a request has come.
+    /// Called when a request arrives.
     fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId);
-    /// Called when the time of `worker` in the event list has come.
+    /// Called when `worker` is due in the event list.
     fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId);
 }
 
-/// What all reference policies act upon.
+/// The state on which all reference policies act.
 struct Stage<'t> {
     event_list: EventList,
     requests: Requests,

@@ -1,4 +1,4 @@
-//! Processor sharing: the limit of round robin with ever shorter turns.
+//! Processor sharing: round robin with infinitely short turns.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::RequestId;
@@ -7,8 +7,8 @@ use forebay::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Two present requests have been given the same CPU time since the later one came. Only the clock
-/// of that time differs from the real one.
+/// Since the later of two requests arrived, both have been given the same CPU time. So one clock of
+/// given CPU time serves all requests.
 pub(super) struct ProcessorSharing {
     workers: usize,
     /// CPU time that a request present from the start would have been given, in [`UNITS`].
@@ -19,7 +19,7 @@ pub(super) struct ProcessorSharing {
     counted: Nanos,
 }
 
-/// Units in a nanosecond: so fine that rounding does not add up to a nanosecond over a run.
+/// Units in a nanosecond, so that rounding adds up to less than a nanosecond over a run.
 const UNITS: u128 = 1 << 32;
 /// The entry of the event list that keeps the time of the next end.
 const CLOCK: WorkerId = 0;
@@ -29,7 +29,7 @@ impl ProcessorSharing {
         ProcessorSharing { workers, given: 0, present: BinaryHeap::new(), counted: Nanos::ZERO }
     }
 
-    /// Requests among which the workers are shared; at least as many as there are workers.
+    /// The number of shares: the requests present, but at least the number of workers.
     fn sharers(&self) -> u128 {
         self.present.len().max(self.workers) as u128
     }

@@ -1,6 +1,6 @@
-//! Queues whose order makes the policy. One for all workers: round robin, priority of classes, or
-//! the shortest remaining processing time. Central preemption is round robin with a cost for each
-//! switch. One for each worker: the shortest is joined.
+//! Policies that differ only in the order of a queue. With one queue for all workers: round robin,
+//! priority of classes, and shortest remaining processing time. Central preemption is round robin
+//! with a cost for each switch. With a queue for each worker: join the shortest queue.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::{Request, RequestId};
@@ -9,23 +9,22 @@ use forebay::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The place of a request that waits, the lowest first, where so many were put there before.
+/// The rank of a waiting request, lowest first. The number counts earlier requests in the queue.
 type Rank = fn(&Request, u64) -> [u64; 2];
 
-/// Requests that wait, the one with the lowest place first.
+/// Waiting requests, the lowest rank first.
 type Waiting = BinaryHeap<Reverse<([u64; 2], RequestId)>>;
 
 pub(super) struct Queues {
     rank: Rank,
-    /// Whether a request that needs less than what is left of another one interrupts it.
+    /// Whether a request interrupts a running one that still needs more time.
     preempts: bool,
     quantum: Nanos,
     switch: Nanos,
-    /// Those that wait: for any worker in the only queue, or for the worker of that number.
+    /// Waiting requests: in one queue for all workers, or in a queue for each.
     waiting: Vec<Waiting>,
     put: u64,
-    /// Where the search for the shortest queue begins, so that of several equal ones each has its
-    /// turn.
+    /// Where the search for the shortest queue begins, so that equally short queues take turns.
     rotation: WorkerId,
     serving: Vec<Option<Turn>>,
 }
@@ -37,8 +36,7 @@ struct Turn {
 }
 
 impl Queues {
-    /// Round robin with this quantum and the cost `switch` of a switch, where the order is that of
-    /// coming.
+    /// Round robin with this quantum. `switch` is the cost of a switch.
     pub(super) fn round_robin(workers: usize, quantum: Nanos, switch: Nanos) -> Queues {
         let (waiting, serving) = (vec![Waiting::new()], vec![None; workers]);
         Queues { rank: |_, put| [put, 0], preempts: false, quantum, switch, waiting, put: 0, rotation: 0, serving }
@@ -50,20 +48,19 @@ impl Queues {
         Queues { rank, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 
-    /// The shortest remaining processing time first; of equals, the one that was due earlier.
+    /// The shortest remaining processing time first; of equal ones, the one that was due earlier.
     pub(super) fn shortest(workers: usize) -> Queues {
         let rank: Rank = |request, _| [request.left().get(), request.due.get()];
         Queues { rank, preempts: true, ..Queues::priority(workers) }
     }
 
-    /// Each request goes to the worker with the fewest, and stays there.
+    /// Each request goes to the worker with the fewest requests, and stays there.
     pub(super) fn joined(workers: usize) -> Queues {
         let waiting = vec![Waiting::new(); workers];
         Queues { waiting, ..Queues::round_robin(workers, Nanos::MAX, Nanos::ZERO) }
     }
 
-    /// The worker to which a request comes: the one that is free first, or the one with the fewest
-    /// requests.
+    /// The worker for an arriving request: a free one, or the one with the fewest requests.
     fn worker(&mut self, stage: &Stage<'_>) -> WorkerId {
         let workers = self.serving.len();
         if self.waiting.len() == 1 {
@@ -88,7 +85,7 @@ impl Queues {
         self.put += 1;
     }
 
-    /// Gives `request` a turn on `worker` that begins `after` this time.
+    /// Gives `request` a turn on `worker`, which begins `after` this time.
     fn serve(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
         let runs = stage.requests.of(request).left().min(self.quantum);
         self.serving[worker] = Some(Turn { request, runs });

@@ -1,5 +1,5 @@
-//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule, which threads
-//! follow too.
+//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule. Threads
+//! follow it too.
 
 use super::{Group, Servers};
 use forebay::inside::sched::View;
@@ -14,8 +14,8 @@ impl Group<'_> {
 }
 
 impl Servers<'_> {
-    /// A worker of `group` has searched for `took` and found nothing: takes what waits in a full
-    /// group of the same server. False if there is nothing.
+    /// A worker of `group` searched for `took` and found nothing. It takes work of a full group of
+    /// the same server; false if there is none.
     pub(super) fn help(&mut self, group: usize, took: Nanos) -> bool {
         if self.each == 1 || !self.groups[group].driver.helps() {
             return false;
@@ -32,8 +32,8 @@ impl Servers<'_> {
         })
     }
 
-    /// The worker of `group` makes a rare search. Takes a job of the group with the longest queues,
-    /// where these are far longer than its own.
+    /// The worker of `group` makes a rare search. It takes a job of the group with the longest
+    /// queues, if these are far longer than its own.
     pub(super) fn balance(&mut self, group: usize) -> bool {
         let held = |group: usize| self.groups[group].driver.world.held();
         let Some(longest) = self.others(group).max_by_key(|other| held(*other)) else { return false };
@@ -48,7 +48,7 @@ impl Servers<'_> {
         (1..each).map(move |further| first + (own + further) % each)
     }
 
-    /// The worker of `group` takes a job of the group `full`, or a batch out of one of its sockets.
+    /// The worker of `group` takes a job of the group `full`, or a batch from one of its sockets.
     fn take(&mut self, full: usize, group: usize, took: Nanos) -> bool {
         let [Group { driver: idle, .. }, Group { driver: busy, .. }] =
             self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
@@ -73,8 +73,8 @@ impl Servers<'_> {
         true
     }
 
-    /// After a step of `group` at `now`: while something waits in a full group, a sleeper of
-    /// another one looks in a while.
+    /// After a step of `group` at `now`: if work waits in a full group, a sleeper of another group
+    /// will look after its nap.
     pub(super) fn doze(&mut self, group: usize, now: Nanos) {
         let group = &self.groups[group];
         if self.each > 1 && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {
@@ -82,7 +82,7 @@ impl Servers<'_> {
         }
     }
 
-    /// Wakes a sleeper for each full group in which something waits.
+    /// Wakes a sleeper for each full group with waiting work.
     pub(super) fn end_nap(&mut self) {
         let now = std::mem::replace(&mut self.nap_until, Nanos::MAX);
         for full in 0..self.groups.len() {

@@ -1,17 +1,17 @@
-//! Contention in virtual time: places that serve one worker after the other.
+//! Contention in virtual time: places that serve one worker at a time.
 //!
-//! A queue between workers, a socket and the watch set each are a *serial resource*. An operation
-//! holds one for [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker
-//! that uses it or waits for it when the operation begins. Workers are served in the order in which
-//! they come, and their cores are busy while they wait.
+//! A queue between workers, a socket and the watch set are *serial resources*. An operation holds
+//! the resource for [`Overheads::serial`], plus [`Overheads::contend`] for each other worker that
+//! uses it or waits for it when the operation begins. Workers are served in order of arrival, and
+//! are busy while they wait.
 //!
-//! The constant of a step includes its operations, where a worker meets no other. These are the
-//! push and the pop of a hop or a yield, and the lock of a receive. So a worker pays here only for
-//! others: the wait for its turn, and [`Overheads::contend`] for each of them. The worker's own
-//! [`Overheads::serial`] is part of the constant, and still keeps others out. A look that finds
-//! nothing holds no resource.
+//! The cost of a step already includes its own operations without other workers. These are the push
+//! and the pop of a hop or a yield, and the lock of a receive. So here a worker pays only for
+//! others: for its wait, and [`Overheads::contend`] for each of them. Its own [`Overheads::serial`]
+//! is in the cost of the step, and still keeps others out. A look that finds nothing holds no
+//! resource.
 //!
-//! A queue is one resource, whatever its shards are: every push and every pop counts in one word
+//! A queue is one resource whatever its shards, because every push and every pop counts in one word
 //! (`runtime/queues.rs`).
 
 use forebay::inside::emulation::overheads::Overheads;
@@ -29,27 +29,27 @@ pub(crate) enum Serial {
     WatchSet,
 }
 
-/// The serial resources of one server, and what they cost the worker whose step it is.
+/// The serial resources of one server, and the delays of the current step.
 #[derive(Debug)]
 pub(crate) struct Contention {
     serial: Nanos,
     contend: Nanos,
     queues: usize,
-    /// The queues, the sockets and the watch set; empty where no operation holds anything.
+    /// The queues, the sockets and the watch set; empty if operations take no time.
     resources: Box<[Line]>,
-    /// What others have cost the worker in this step.
+    /// How long others have delayed the worker in this step.
     delay: Nanos,
-    /// What others have cost all workers in earlier steps.
+    /// How long others have delayed all workers in earlier steps.
     total: Nanos,
 }
 
-/// Unfinished operations at one place, in order. A worker's operations of one step count as one.
+/// Unfinished operations at one resource, in order. A worker's operations of one step count as one.
 type Line = Vec<Hold>;
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     worker: WorkerId,
-    /// When the step began to which the operation belongs.
+    /// When the step of the operation began.
     step_at: Nanos,
     until: Nanos,
 }
@@ -64,7 +64,8 @@ impl Contention {
         Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
     }
 
-    /// `worker` carries out `operations` on `place` one by one, in a step that began at `now`.
+    /// `worker` carries out `operations` on `place` one after another, in a step that began at
+    /// `now`.
     #[inline]
     pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
         if !self.resources.is_empty() {
@@ -90,7 +91,7 @@ impl Contention {
         self.delay = self.delay.plus(wait).plus(more);
     }
 
-    /// What others have cost the worker in the step that is over.
+    /// How long others delayed the worker in the step that has ended.
     #[inline]
     pub(crate) fn take_delay(&mut self) -> Nanos {
         let delay = std::mem::take(&mut self.delay);
@@ -98,15 +99,15 @@ impl Contention {
         delay
     }
 
-    /// What others have cost all workers so far.
+    /// How long others have delayed all workers so far.
     pub(crate) fn total(&self) -> Nanos {
         self.total
     }
 }
 
-/// The turn of `worker` at a place. Its operation, of a step that began at `now`, is ready at
-/// `ready_at`. Returns when it begins, for how long others keep the worker waiting, and how many
-/// others use the place or wait for it.
+/// The turn of `worker` at a resource. Its operation belongs to a step that began at `now`, and is
+/// ready at `ready_at`. Returns when it begins, how long others delay it, and how many others use
+/// the resource or wait for it.
 fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
     // Each ends after the one before it.
     if line.last().is_none_or(|last| last.until <= now) {

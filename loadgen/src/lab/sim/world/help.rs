@@ -1,15 +1,15 @@
-//! What another group takes out of a world in virtual time.
+//! What another group takes from a world in virtual time.
 
 use super::VirtualWorld;
 use super::contention::Serial;
 use forebay::inside::sched::WorkerId;
 use forebay::time::Nanos;
 
-/// A worker of another group. All count as one: they come one at a time.
+/// A worker of another group. All count as one, because they come one at a time.
 const VISITOR: WorkerId = WorkerId::MAX;
 
 impl<J> VirtualWorld<J> {
-    /// Jobs and datagrams that wait anywhere.
+    /// Jobs and datagrams that wait in sockets, queues and deques.
     pub(crate) fn waiting(&self) -> usize {
         self.held() + self.in_sockets
     }
@@ -24,15 +24,15 @@ impl<J> VirtualWorld<J> {
         self.idle.roster.asleep().next().is_some()
     }
 
-    /// Wakes the sleeper that is the first to be woken, if any.
+    /// Wakes the sleeper that is next in the order of waking, if any.
     pub(crate) fn wake_next(&mut self) {
         if let Some(worker) = self.idle.choose(0) {
             self.wake(worker);
         }
     }
 
-    /// A job for another group, or a socket in which datagrams wait, and for how long others keep
-    /// the visitor waiting.
+    /// A job for another group, or a socket with waiting datagrams, and how long others delay the
+    /// visitor.
     pub(crate) fn give(&mut self, now: Nanos) -> Option<(Result<J, WorkerId>, Nanos)> {
         let (given, place) = match self.queues.pop_any() {
             Some((pool, job)) => (Ok(job), Some(Serial::Queue(pool))),
@@ -53,8 +53,8 @@ impl<J> VirtualWorld<J> {
         Some((given, self.contention.take_delay()))
     }
 
-    /// A worker of another group, in whose world `other` it is, has moved these datagrams into its
-    /// own socket.
+    /// A worker of another group, whose world is `other`, has moved these datagrams into its own
+    /// socket.
     pub(crate) fn moved(&mut self, owner: WorkerId, datagrams: usize, other: &mut VirtualWorld<J>) {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;

@@ -1,5 +1,5 @@
-//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of
-//! `runtime/sleep/README.md` without its races.
+//! Rest, the watcher and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
+//! without its races. The watcher sees the sockets of busy workers.
 
 use super::{Socket, VirtualWorld};
 use forebay::inside::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId};
@@ -11,7 +11,7 @@ pub(crate) struct Idle {
     pub(crate) roster: Roster,
     pub(crate) seats: Box<[Seat]>,
     asleep_in: Box<[usize]>,
-    /// Whether the watcher backs off: sleeps without watching.
+    /// Whether the watcher backs off: it sleeps without watching.
     pub(crate) backs_off: bool,
 }
 
@@ -21,17 +21,17 @@ pub(crate) struct Seat {
     pub(crate) owns: bool,
     /// Whether the worker sleeps, and no other has woken it yet.
     pub(crate) asleep: bool,
-    /// Whether the worker has slept, and not only spun, before what it does now.
+    /// Whether the worker has slept, and not only spun, before its current step.
     pub(crate) slept: bool,
     /// Whether the worker has nothing to do: its next step begins a search.
     pub(crate) idle: bool,
     /// Until when the worker spins instead of sleeping.
     pub(crate) spins_until: Nanos,
-    /// Whether spinning is worth its time.
+    /// Decides whether spinning is worth its time.
     spinning: Spinning,
     /// Since when the worker has had nothing to do.
     idle_since: Option<Nanos>,
-    /// When the worker's last search was over.
+    /// When the worker's last search ended.
     pub(crate) free_at: Nanos,
 }
 
@@ -63,7 +63,7 @@ impl Idle {
         self.asleep_in[pool] > 0
     }
 
-    /// How many workers of `pool` sleep at `now`, and do not spin.
+    /// How many workers of `pool` sleep at `now` and do not spin.
     pub(crate) fn asleep(&self, pool: PoolId, now: Nanos) -> usize {
         if !self.any_asleep(pool) {
             return 0;
@@ -72,7 +72,7 @@ impl Idle {
         self.roster.asleep().filter(sleeps).count()
     }
 
-    /// Whether any worker is in that pool.
+    /// Whether any worker is in `pool`.
     #[cfg(test)]
     pub(crate) fn has_pool(&self, pool: PoolId) -> bool {
         (0..self.roster.workers()).any(|worker| self.roster.pool_of(worker) == pool)
@@ -91,14 +91,14 @@ impl Idle {
         }
     }
 
-    /// The sleeper of `pool` that is woken first.
+    /// The sleeper of `pool` to wake first.
     pub(crate) fn choose(&self, pool: PoolId) -> Option<WorkerId> {
         if self.any_asleep(pool) { self.roster.choose(pool) } else { None }
     }
 }
 
 impl<J> VirtualWorld<J> {
-    /// Lets this worker rest after a search that took this long and found nothing.
+    /// This worker rests, after a search of this length that found nothing.
     pub(crate) fn rest(&mut self, took: Nanos) {
         let id = self.me;
         let free_at = self.now.plus(took);
@@ -118,8 +118,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Called when the time of this worker has come. If it is idle it was woken, or it looks again;
-    /// false if it goes on waiting.
+    /// Called when this worker is due. If it is idle, it was woken or looks again; false if it
+    /// keeps waiting.
     pub(crate) fn rise(&mut self) -> bool {
         let id = self.me;
         if !self.idle.seats[id].idle {
@@ -137,8 +137,8 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see
-    /// it.
+    /// Called when a datagram has arrived at the socket of `owner`: wakes `owner`, or lets the
+    /// watcher see the datagram.
     pub(crate) fn readable(&mut self, owner: WorkerId) {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
@@ -154,7 +154,7 @@ impl<J> VirtualWorld<J> {
         asleep.into_iter().for_each(|id| self.wake(id));
     }
 
-    /// If this worker is the watcher, a sleeper becomes it.
+    /// If this worker is the watcher, another sleeper takes over.
     pub(crate) fn hand_on(&mut self) {
         if self.idle.roster.is_watcher(self.me) {
             self.idle.roster.hand_on();
@@ -163,8 +163,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found
-    /// nothing that it may take.
+    /// Lets the sleeping watcher see the watched sockets. `spurious`: it has just found nothing
+    /// that it may take.
     fn watch_sockets(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher.filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
@@ -187,7 +187,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Whether it is known without a search that there is nothing that this worker may take.
+    /// Whether it is certain without a search that this worker would find nothing.
     pub(crate) fn is_vain(&self) -> bool {
         self.skips_empty
             && self.in_deques == 0
@@ -199,8 +199,7 @@ impl<J> VirtualWorld<J> {
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
     }
 
-    /// When the watcher may take something from a watched socket; `None` while there is nothing to
-    /// take.
+    /// When the watcher may take something from a watched socket; `None` if there is nothing.
     pub(crate) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment
+//! The world of workers in virtual time. The decisions of a turn take effect at once, at the moment
 //! that the driver has set.
 
 mod contention;
@@ -22,91 +22,90 @@ use notices::Notice;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// What all workers of one server in virtual time act on, seen by one of them at a time.
+/// The state of one server in virtual time, seen by one of its workers at a time.
 pub(crate) struct VirtualWorld<J> {
     pub(super) now: Nanos,
-    /// The worker whose step it is.
+    /// The worker that acts now.
     pub(super) me: WorkerId,
     /// The shortest back-off of the watcher.
     nap_min: Nanos,
-    /// From the moment that wakes a sleeping worker to its first step.
+    /// Time from waking a sleeping worker to its first step.
     pub(super) wake_cost: Nanos,
-    /// What a receive and a look cost that find nothing.
+    /// The costs of a receive and of a look that find nothing.
     pub(super) poll_and_look: [Nanos; 2],
     pub(super) thief_threshold: Nanos,
     pub(super) heartbeat: Nanos,
     /// Since when each worker has been in one job; [`Nanos::MAX`] while it is in none.
     pub(super) busy_since: Box<[Nanos]>,
-    /// The deque of each worker. One for each, however many the policy asks for: without contention
-    /// more would change nothing but which jobs are stolen together.
+    /// The deque of each worker. There is one, however many the policy asks for. Without
+    /// contention, more deques would only change which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     pub(super) in_deques: usize,
-    /// Whether searches leave out deques and queues that are empty. Where nothing can be, a search
-    /// is not made, but costs as much.
+    /// Whether searches skip empty deques and queues. If everything is empty, the search is not
+    /// carried out but costs as much.
     pub(super) skips_empty: bool,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
     next_shards: Box<[Box<[usize]>]>,
     pub(super) sockets: Box<[Socket]>,
     pub(super) in_sockets: usize,
-    /// For each worker, whether it is asked to step aside.
+    /// For each worker, whether it is asked to give way.
     pub(super) flags: Box<[Cell<bool>]>,
-    /// Whether a worker was flagged in this step.
+    /// Whether a worker was asked to give way in this step.
     pub(super) flagged: Cell<bool>,
-    /// For each worker, the pauses that it leaves out.
+    /// For each worker, the pauses that are skipped.
     pub(super) vain: Box<[Option<VainPauses>]>,
-    /// When workers acted last, and the highest number of those that did.
+    /// When workers last acted, and the highest number among them.
     pub(super) acted: (Nanos, WorkerId),
     /// How the jobs of each worker notice arrivals.
     pub(super) notices: Box<[Notice]>,
-    /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn
-    /// first.
+    /// Workers whose jobs wait for the kernel's notice of an arrival, in the order of their turns.
     pub(super) armed: VecDeque<WorkerId>,
     /// The time between two looks of jobs that watch by looks.
     pub(super) interval: Nanos,
-    /// When a worker last looked on behalf of all.
+    /// When a worker last looked for all workers.
     pub(super) looked_at: Nanos,
-    /// When each worker last looked by itself.
+    /// When each worker last looked for itself.
     pub(super) looked_rarely_at: Box<[Nanos]>,
-    /// The socket that the next look tells of first, if something waits there.
+    /// The socket with which the next look begins.
     pub(super) looks_from: WorkerId,
-    /// Number of workers that work uninterrupted.
+    /// Number of workers in uninterrupted work.
     uninterrupted: usize,
-    /// The socket into which the next worker looks in turn.
+    /// The socket that the next worker tries in turn.
     socket_turn: WorkerId,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
     pub(super) contention: Contention,
-    /// What goes wrong, if anything.
+    /// An injected fault, if any.
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
 }
 
-/// What goes wrong in a world, so that a test can show that it would notice.
+/// A fault in a world, for tests that show that they would notice it.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No sleeper is woken for a job in a queue.
     LosesWakes,
-    /// No worker looks into the queues of pools that do not exist any more.
+    /// No worker looks into the queues of pools that no longer exist.
     OrphansQueues,
-    /// No permit to work uninterrupted is given back.
+    /// No permit for uninterrupted work is returned.
     KeepsPermits,
-    /// Every thief meets another.
+    /// Every steal is disturbed by another thief.
     Contends,
 }
 
-/// What is known of a worker's socket; its datagrams are the engine's.
+/// The state of a worker's socket. The engine holds its datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Socket {
     pub(super) datagrams: usize,
-    /// Whether the socket stands in the watch set: its owner may be busy, or never receives.
+    /// Whether the socket is in the watch set: its owner may be busy, or never receives.
     pub(super) watched: bool,
 }
 
 impl<J> VirtualWorld<J> {
-    /// A server at rest under `policy`; `queued` bounds the jobs in its queues.
+    /// An idle server under `policy`; `queued` bounds the jobs in its queues.
     pub(super) fn new(policy: &Policy, rest: Rest, overheads: &Overheads, queued: usize) -> VirtualWorld<J> {
         let topology = &policy.topology;
         let workers = topology.workers;
@@ -149,21 +148,21 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for
-    /// what they may discard.
+    /// From now on, workers discard jobs instead of running them, and receive nothing. Sleepers
+    /// wake to discard jobs.
     #[cfg(test)]
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
         self.wake_all();
     }
 
-    /// Empties the socket of `owner`, which no worker has done.
+    /// Marks the socket of `owner` as empty, though no worker received from it.
     #[cfg(test)]
     pub(crate) fn emptied(&mut self, owner: WorkerId) {
         self.in_sockets -= std::mem::take(&mut self.sockets[owner].datagrams);
     }
 
-    /// Puts another policy to work: sleepers look where the old one let them.
+    /// Puts another policy into force; sleepers look first where the old policy lets them.
     pub(super) fn switch(&mut self, policy: &Policy) {
         self.thief_threshold = policy.stuck_after;
         self.wake_all();
@@ -195,7 +194,7 @@ impl<J> VirtualWorld<J> {
         self.readable(owner);
     }
 
-    /// Carries out `operations` on `place`, which others may be using.
+    /// Carries out `operations` on `place`, with contention.
     #[inline]
     pub(super) fn hold(&mut self, place: Serial, operations: usize) {
         self.contention.hold(place, self.me, self.now, operations);

@@ -7,32 +7,31 @@ use forebay::inside::sched::bounds::LOOK_MAX;
 use forebay::inside::sched::{Noticed, Watch, WorkerId};
 use forebay::time::Nanos;
 
-/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees,
-/// once, and for one worker at each arrival (`runtime/notice`).
+/// How a worker's job notices arrivals. The kernel raises a mark that its next checkpoint sees, for
+/// one worker at each arrival (`runtime/notice`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The kernel does not know that the worker wants to know.
+    /// The job does not wait for the mark.
     #[default]
     Off,
-    /// The kernel is going to raise the mark.
+    /// The job waits for the mark.
     Armed,
-    /// Something has come since.
+    /// Something has arrived since, and the mark is raised.
     Raised,
 }
 
-/// Pauses of a running job that change nothing while nothing comes. The worker acts at a later one.
+/// Pauses of a running job that change nothing while nothing arrives. The driver skips them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VainPauses {
-    /// When the first of them is.
+    /// When the first pause is.
     pub(crate) first: Nanos,
-    /// From one to the next, all of which the job runs.
+    /// The time between two pauses, in which the job runs.
     pub(crate) period: Nanos,
 }
 
 impl<J> VirtualWorld<J> {
-    /// The pauses of this worker's job, which watches as closely as `watch` says, that change
-    /// nothing. The first is at `first`. Returns the least time between two of them, and when there
-    /// is none any more.
+    /// The pauses of this worker's job that change nothing, if the job watches as `watch` says. The
+    /// first is at `first`. Returns the least time between two of them, and when they end.
     pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
         if self.flags[self.me].get() {
             return None;
@@ -53,20 +52,19 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Leaves out `count` pauses of this worker from `first` on, before each of which its job runs
-    /// for `period`.
+    /// Skips `count` pauses of this worker from `first` on. Before each, its job runs for `period`.
     pub(crate) fn leave_out(&mut self, first: Nanos, period: Nanos, count: u64) {
         self.vain[self.me] = Some(VainPauses { first, period });
         self.event_list.set(self.me, first.plus(period.times(count)));
     }
 
-    /// How many pauses of this worker were left out, and what they are.
+    /// The number of skipped pauses of this worker, and their times.
     pub(crate) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
         let vain = self.vain[self.me].take()?;
         Some((self.now.minus(vain.first).get() / vain.period.get(), vain))
     }
 
-    /// Something has come for `worker`: its next pause is not in vain.
+    /// Something has arrived for `worker`: its next pause is not skipped.
     fn call(&mut self, worker: WorkerId) {
         let Some(VainPauses { first, period }) = self.vain[worker] else { return };
         let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
@@ -80,7 +78,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Lets workers that were flagged in the step that is over see it.
+    /// Tells workers that were asked to give way in the last step.
     pub(crate) fn call_flagged(&mut self) {
         if self.flagged.take() {
             for worker in 0..self.flags.len() {
@@ -91,8 +89,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// The watched sockets in which something waits, at most `most`; the one that the last look
-    /// named first comes last.
+    /// The watched sockets with waiting datagrams, at most `most`. The one that the last look named
+    /// first comes last.
     pub(crate) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
             return Noticed::default();
@@ -112,12 +110,12 @@ impl<J> VirtualWorld<J> {
         self.sockets[owner].watched && self.sockets[owner].datagrams > 0
     }
 
-    /// How long a job that watches by looks runs until it asks.
+    /// How long a job that watches by looks runs until its next look.
     pub(crate) fn until_look(&self) -> Nanos {
         self.interval.minus(self.now.minus(self.looked_at)).max(Nanos::new(1))
     }
 
-    /// Before a slice of a job that watches by the kernel's notices; it asks at its next
+    /// Prepares a slice of a job that watches by the kernel's notices. It asks at its next
     /// checkpoint.
     pub(crate) fn watch_for_notice(&mut self) -> Nanos {
         // The kernel gives notice of the next arrival, or of one that waits already.
@@ -141,7 +139,7 @@ impl<J> VirtualWorld<J> {
         Some(self.seen(LOOK_MAX).by_kernel())
     }
 
-    /// What a job that watches by looks has noticed. One worker's look serves all of them.
+    /// What a job that watches by looks has noticed. One worker's look serves all workers.
     pub(crate) fn looked(&mut self, now: Nanos) -> Option<Noticed> {
         if now.minus(self.looked_at) < self.interval {
             return None;
@@ -160,7 +158,7 @@ impl<J> VirtualWorld<J> {
         Some(self.seen(LOOK_MAX))
     }
 
-    /// Lets the kernel give notice to other workers only.
+    /// This worker no longer waits for notices.
     pub(crate) fn disarm(&mut self) {
         if self.notices[self.me] == Notice::Armed {
             self.notices[self.me] = Notice::Off;
@@ -168,7 +166,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Gives one of the workers that want to know notice of an arrival.
+    /// Gives notice of an arrival to the next worker that waits for one.
     pub(crate) fn notify(&mut self) {
         if let Some(worker) = self.armed.pop_front() {
             self.notices[worker] = Notice::Raised;

@@ -1,4 +1,4 @@
-//! What a worker takes from the deque of another, and from a queue.
+//! How a worker takes jobs from another worker's deque, and from a queue.
 
 use super::VirtualWorld;
 use super::contention::Serial;

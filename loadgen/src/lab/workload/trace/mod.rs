@@ -12,19 +12,19 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The most lines that are read, without comments: as many requests as one run may hold, and a few.
+/// The most lines to read, without comments: a few more than the most requests of a run.
 pub const TRACE_LINES_MAX: usize = 51_000_000;
-/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length
-/// after 1,000 hours of a run.
+/// The largest file to read: [`TRACE_LINES_MAX`] lines of about 80 bytes, their length after 1,000
+/// hours of a run.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// The longest time without a request: with a longer one a replay stands still, which is a typing
+/// The longest time without a request. A longer one would stall a replay, and is taken for a typing
 /// error.
 const PAUSE_MAX: Nanos = Nanos::from_secs(3_600);
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
-/// What is read of a [`Trace`], and follows from its requests.
+/// Reads a [`Trace`] and summarises its requests.
 pub trait Recording: Sized {
     /// Reads the file at `path`.
     ///
@@ -41,18 +41,18 @@ pub trait Recording: Sized {
     /// The number of measured requests.
     fn measured(&self) -> u64;
 
-    /// The share of the workers' time that the requests take, from the start to the last one, if
-    /// each takes `beside` beside its cost.
+    /// The share of the workers' time that the requests take until the last one, if each takes
+    /// `beside` more than its cost.
     fn load_with(&self, beside: Nanos) -> f64;
 
-    /// The same share with what it cost the server to receive and answer them.
+    /// The same share, with the server's costs to receive and answer requests.
     fn load(&self) -> f64;
 
-    /// The time until the last request should have been sent, divided by the time scale.
+    /// The time until the last request was due, divided by the time scale.
     fn seconds(&self) -> f64;
 
-    /// The costs of the trace as a workload to draw from. Classes without a request are left out,
-    /// so others may have another number there.
+    /// The costs of the trace as a workload to draw from. It leaves out classes without a request,
+    /// so class numbers may change.
     fn to_workload(&self) -> Workload;
 }
 
@@ -187,7 +187,8 @@ fn number(key: &str, text: &str, allowed: RangeInclusive<u64>) -> Result<u64, St
     number.ok_or_else(|| format!("{key}={text}: write a number from {} to {}", allowed.start(), allowed.end()))
 }
 
-/// A set of overheads as a trace names it; a file on the host that reads it is not the server's.
+/// Overheads as a trace names them. A file name is refused, because this host's file is not the
+/// server's.
 fn overheads(text: &str) -> Result<Overheads, String> {
     if text.starts_with("file:") || text == "measured" {
         return Err(format!("overheads={text}: write a name or steps, and no file"));
