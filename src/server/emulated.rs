@@ -269,3 +269,21 @@ impl Link for CoreLink {
         self.link.probe(socket)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a long pause of the host time in which the worker had no CPU, so that nothing has waited
+    // then?
+    #[test]
+    fn a_core_that_the_host_stops_has_no_cpu() {
+        let begun = emulation::start(clock::now());
+        std::thread::sleep(emulation::PAUSE.into());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let had_before = CoreLink::had_cpu(begun);
+        let resumed = emulation::start(begun);
+        let had = CoreLink::had_cpu(resumed);
+        assert!(had.minus(had_before) < resumed.minus(begun).minus(emulation::PAUSE), "{had_before} to {had}");
+    }
+}

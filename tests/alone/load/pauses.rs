@@ -7,19 +7,18 @@ use crate::support::prelude::*;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 
-/// Requests of a second.
+/// Requests of a second, which take a fiftieth of a core.
 const REQUESTS: u64 = 200;
-/// Of one request: together a fiftieth of a core.
 const COST: Nanos = Nanos::from_micros(100);
 
 /// Sends requests for a second, then for another one in which `stopped` holds. That begins while a
 /// worker works.
-fn sheds_nothing(policy: &str, cost: Nanos, server: &Forebay, stopped: impl FnOnce(&dyn Fn())) {
+fn sheds_nothing(policy: &str, server: &Forebay, stopped: impl FnOnce(&dyn Fn())) {
     let clients = [(); 4].map(|()| Client::new(server.udp));
     let for_a_second = || {
         let mut next = clock::now();
         for number in 0..REQUESTS {
-            clients[number as usize % 4].request(number, cost, b"");
+            clients[number as usize % 4].request(number, COST, b"");
             pause(&mut next, Nanos::from_millis(5));
         }
     };
@@ -38,22 +37,7 @@ fn a_pause_of_the_process_sheds_nothing() {
     let _alone = alone();
     at_once(["isolated", "steal", "auto"], |policy| {
         let server = Forebay::start(&["--policy", policy, "--workers", "1"]);
-        sheds_nothing(policy, COST, &server, |for_a_second| {
-            server.signal(Signal::SIGSTOP);
-            for_a_second();
-            server.signal(Signal::SIGCONT);
-        });
-    });
-}
-
-// A thread receives at once what came in the pause. A core that caught up in that time would idle
-// between these requests, and would let those wait that have begun.
-#[test]
-fn a_pause_of_emulated_cores_sheds_nothing() {
-    let _alone = alone();
-    at_once(["levels", "auto"], |policy| {
-        let server = Forebay::start(&["--policy", policy, "--workers", "1", "--burn", "sleep"]);
-        sheds_nothing(policy, Nanos::from_millis(1), &server, |for_a_second| {
+        sheds_nothing(policy, &server, |for_a_second| {
             server.signal(Signal::SIGSTOP);
             for_a_second();
             server.signal(Signal::SIGCONT);
@@ -71,7 +55,7 @@ fn a_frozen_cgroup_sheds_nothing() {
         };
         let server = Forebay::start(&["--policy", policy, "--workers", "1"]);
         cgroup.add(&server);
-        sheds_nothing(policy, COST, &server, |for_a_second| {
+        sheds_nothing(policy, &server, |for_a_second| {
             cgroup.freeze(true);
             for_a_second();
             cgroup.freeze(false);
@@ -87,7 +71,7 @@ fn a_worker_that_is_held_sheds_nothing() {
     at_once(["isolated", "global", "steal", "levels", "auto"], |policy| {
         let server = Forebay::start(&["--policy", policy, "--workers", "2"]);
         let worker = server.thread_ids()["forebay-1"];
-        sheds_nothing(policy, COST, &server, |for_a_second| {
+        sheds_nothing(policy, &server, |for_a_second| {
             ptrace::seize(worker, ptrace::Options::empty()).expect("root may");
             ptrace::interrupt(worker).expect("it is traced");
             waitpid(worker, Some(WaitPidFlag::__WALL)).expect("it stops");
