@@ -271,6 +271,11 @@ labels! {
         /// possible.
         Behind = "behind",
     }
+    /// What an event of a shard is that came from no datagram.
+    ShardEvent {
+        /// The keys of a shard whose time has come, together.
+        Timer = "timer",
+    }
     /// Why the handler produced no reply that can be sent.
     Failed {
         /// The handler, or a child of its request, panicked.

@@ -2,6 +2,8 @@
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
+use crate::runtime::continuation::{TIMERS_MAX, Timers};
+use crate::time::Nanos;
 use std::future::Future;
 
 /// A service with state that outlives a request: sessions, connections, accounts, a cache.
@@ -106,18 +108,46 @@ pub trait Service: Sync {
 pub enum Event<'a, T = ()> {
     /// A request that was admitted.
     Datagram(Request<'a, T>),
+    /// The time of this key has come; see [`Out::at`].
+    Timer(u64),
 }
 
 /// The output of [`Service::handle`] for one event.
 #[derive(Debug)]
 pub struct Out<'a> {
     pub(crate) reply: Reply<'a>,
+    /// The timers, and the number of the shard, where the service has shards.
+    pub(crate) timers: Option<(&'a Timers, u32)>,
 }
+
+/// A shard had as many timers as it may have, or the service has no shards.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a shard has at most {TIMERS_MAX} timers")]
+#[non_exhaustive]
+pub struct TooManyTimers;
+
+crate::time::show_as_text!(TooManyTimers);
 
 impl<'a> Out<'a> {
     /// The reply to the request of [`Event::Datagram`]. It is sent when `handle` ends.
     pub fn reply(&mut self) -> &mut Reply<'a> {
         &mut self.reply
+    }
+
+    /// Lets the shard handle [`Event::Timer`] of `key` at `when`, as
+    /// [`clock::now`](crate::time::clock::now) counts, and not at the time that the key had before.
+    /// `None` stops the timer. It does not fire after this call, even if it is due.
+    ///
+    /// A timer fires within a millisecond or two of its time. Then it waits its turn in the shard,
+    /// and for a worker, as a request does. It has no packet until then, and is never shed. The
+    /// timers of a shard that are due together are one event: it counts as received, and ends with
+    /// a fate. A stop or a hand-over drops all timers.
+    ///
+    /// # Errors
+    /// [`TooManyTimers`] for a new key of a shard that has 16,384 already.
+    pub fn at(&mut self, key: u64, when: Option<Nanos>) -> Result<(), TooManyTimers> {
+        let (timers, shard) = self.timers.ok_or(TooManyTimers)?;
+        timers.set(shard, key, when).then_some(()).ok_or(TooManyTimers)
     }
 }
 
@@ -137,7 +167,7 @@ impl<H: Handler> Service for H {
 
     #[inline]
     fn handle(&self, (): &mut (), event: Event<'_, H::Ticket>, out: &mut Out<'_>) -> impl Future<Output = ()> + Send {
-        let Event::Datagram(request) = event;
+        let Event::Datagram(request) = event else { unreachable!("a handler has no shards, and so no timers") };
         Handler::handle(self, request, &mut out.reply)
     }
 

@@ -7,7 +7,9 @@
 //! So for every end that it sees, it sees the arrival too. Arrivals whose end it does not see yet
 //! count as in flight.
 
-use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
+use crate::fate::{
+    ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, ShardEvent, Unsent, labels,
+};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,6 +180,9 @@ counters! {
         /// Times that a request left its worker before its end.
         continuations: Continuations(reason: Continuation) =
             "forebay_continuations", "Times that a request left its worker before its end, by reason";
+        /// Events of shards that are no datagrams. They count as received, and end with a fate.
+        shard_events: ShardEvents(kind: ShardEvent) =
+            "forebay_shard_events", "Events of shards that came from no datagram, and count as received ones, by kind";
     }
 }
 

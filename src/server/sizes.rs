@@ -2,7 +2,7 @@
 //! descriptors.
 
 use super::error::ServeError;
-use super::path::packet::Slot;
+use super::path::job::Slot;
 use super::path::repeats::Repeats;
 use super::path::shards::Shards;
 use crate::config::Config;

@@ -181,7 +181,7 @@ impl Spawning {
         let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {
             runtime_id: new_runtime_id(),
-            outside: Arc::new(Outside::new(slots + spawned)),
+            outside: Arc::new(Outside::new(slots + spawned + 1)),
             most: spawned,
             state: Mutex::default(),
         }

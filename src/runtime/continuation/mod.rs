@@ -15,6 +15,7 @@ mod local_queue;
 mod outcome;
 mod poll;
 mod resumable;
+mod timers;
 mod wait_slot;
 mod waiter;
 
@@ -31,6 +32,7 @@ pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_
 pub(crate) use outcome::{Outcome, block_on, lock};
 pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;
+pub(crate) use timers::{TIMERS_MAX, Timers};
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 

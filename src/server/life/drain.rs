@@ -38,6 +38,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             self.be_lame_duck(demands);
         }
         self.bound.spawning.0.close();
+        self.common.serving.timers.stop();
         tracing::info!(in_flight = self.bound.board.metrics.in_flight(), "draining");
         let (group, leaves) = (&self.bound.listening.group, self.leaves_sockets());
         if leaves {

@@ -13,7 +13,7 @@ use crate::metrics::{Collector, Snapshot, summary};
 use crate::net::KernelLink;
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::WaitSlot;
+use crate::runtime::continuation::{Outside, WaitSlot};
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
 use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, set_aside_per_worker};
 use crate::sched::overload::Shedding;
@@ -25,8 +25,8 @@ use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
 use crate::server::error::ServeError;
 use crate::server::path::common::Common;
-use crate::server::path::job::{Job, WaitSlots};
-use crate::server::path::packet::{Make, Packet, PacketBody, Serving, Slot};
+use crate::server::path::job::{Job, Slot, WaitSlots};
+use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::shards::Shards;
 use crate::server::shown::OwnMetrics;
@@ -35,7 +35,7 @@ use crate::time::{Nanos, clock};
 use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 use tokio::runtime::Runtime;
 
@@ -77,7 +77,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let following = adaptation(&bound.config);
     let (shared, workers) = workers(&bound, &following.made.policy)?;
     common.outside.open(shared.waker());
-    let runtime = admin::runtime()?;
+    let runtime = runtime(requests, &spawning.outside)?;
     let collector = Collector::new(&bound.board.metrics);
     // The admin thread has the listener; a successor gets this copy.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
@@ -125,6 +125,15 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let all_done = end_runtime(runtime, left);
     let totals = totals?;
     Ok(Report { ended: Ended::with(&totals, all_done), totals, packets_away: packets.in_use() })
+}
+
+/// The runtime of the admin thread, which also wakes a worker for the timers of shards.
+fn runtime<H: Service>(serving: &Serving<'_, '_, H>, outside: &Arc<Outside>) -> io::Result<Runtime> {
+    let runtime = admin::runtime()?;
+    if H::SHARDS > 0 {
+        runtime.spawn(serving.timers.alarm().clone().ring(Arc::clone(outside)));
+    }
+    Ok(runtime)
 }
 
 /// Limits the timer slack that the launcher set, for this thread and all that it starts: each sleep

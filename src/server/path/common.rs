@@ -1,7 +1,7 @@
 //! What the engines of all workers share, and whether datagrams come and go.
 
-use super::job::{Job, WaitSlots};
-use super::packet::{Make, Packet, PacketBody, Serving, Slot};
+use super::job::{Job, Slot, WaitSlots};
+use super::packet::{Make, Packet, PacketBody, Serving};
 use super::repeats::Repeats;
 use super::samples::Samples;
 use super::shards::Shards;

@@ -1,12 +1,20 @@
-//! The jobs in queues, and the places of jobs that wait.
+//! The jobs in queues, the slots of their futures, made at start and pooled, and the places of jobs
+//! that wait.
 
-use super::packet::{Make, Packet, Slot};
+use super::packet::{Envelope, Make, Packet};
 use crate::handler::Service;
 use crate::queue::Pooled;
-use crate::runtime::continuation::{AnyChild, WaitSlot, lock};
+use crate::runtime::continuation::{
+    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
+};
+use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 /// A job in a queue.
 pub(crate) enum Job<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
@@ -79,5 +87,100 @@ impl<J> WaitSlots<J> {
     /// Calls `look` for each waiting job.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&J)) {
         self.places.iter().for_each(|place| lock(place).iter().for_each(|parked| look(&parked.job)));
+    }
+}
+
+/// Handles that a slot itself has of what wakes its requests: one plain, one as a waker.
+const OWN_HANDLES: usize = 2;
+
+/// The storage of one future: pinned once, filled again and again, so that running a request
+/// allocates nothing.
+///
+/// The envelope stands beside the future and not only in the packet, which the future owns.
+pub(crate) struct Slot<F> {
+    pub(crate) envelope: Envelope,
+    /// The wait slot in which the request waits for its children.
+    wait_slot: Arc<WaitSlot>,
+    /// The wait slot as a [`Waiter`], for polls.
+    waiter: Option<Arc<dyn Waiter>>,
+    wakes: Arc<WakeSlot>,
+    /// The same for polls.
+    waker: Waker,
+    /// True while the request waits in the wait slot, or has been woken and not run since.
+    parked: bool,
+    future: Pin<Box<Option<F>>>,
+}
+
+impl<F> Slot<F> {
+    /// An empty slot whose requests wait in `wait_slot`.
+    pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
+        let wait_slot = Arc::new(wait_slot);
+        let wakes = WakeSlot::new(&wait_slot);
+        let waker = Waker::from(Arc::clone(&wakes));
+        let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
+        Slot { envelope: Envelope::default(), wait_slot, waiter, wakes, waker, parked: false, future: Box::pin(None) }
+    }
+
+    pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
+        self.envelope = envelope;
+        self.wait_slot.renew();
+        self.future.set(Some(future));
+    }
+
+    /// The wait slot in which the request waits for its children.
+    pub(crate) fn wait_slot(&self) -> Arc<WaitSlot> {
+        Arc::clone(&self.wait_slot)
+    }
+
+    /// Drops the future. A panic on the way is the handler's fault; the request has its fate
+    /// already.
+    pub(crate) fn clear(&mut self) {
+        let _ = guarded(|| self.future.set(None));
+        if mem::take(&mut self.parked) {
+            self.wait_slot.leave();
+        }
+    }
+
+    /// True if nothing has a waker of the request, so that nothing will wake it that has not done
+    /// so already.
+    fn is_forsaken(&self) -> bool {
+        let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
+        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is
+        // seen.
+        fence(Ordering::Acquire);
+        forsaken
+    }
+
+    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that
+    /// could wake it.
+    pub(crate) fn wake_overdue(&self, now: Nanos) {
+        if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
+            let generation = self.wait_slot.abort_flag().generation();
+            self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
+        } else if now >= self.envelope.stay.expires_at {
+            self.wait_slot.wake();
+        }
+    }
+}
+
+impl<F: Future> Slot<F> {
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
+    /// is the CPU time of the children that it joined.
+    pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
+        if mem::take(&mut self.parked) {
+            self.wait_slot.state.begin();
+        }
+        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
+        let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
+        let (waker, waiter) = (&self.waker, &mut self.waiter);
+        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
+        let (polled, joined) = continuation::poll(future, terms);
+        if matches!(polled, Polled::Waits { .. }) {
+            if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
+                return (Polled::Aborted(AbortCause::Stalled), joined);
+            }
+            self.parked = true;
+        }
+        (polled, joined)
     }
 }

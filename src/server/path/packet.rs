@@ -1,5 +1,4 @@
-//! Packets and slots: the memory that a request and its handler's future live in, made at start and
-//! pooled.
+//! Packets: the memory that a request lives in, made at start and pooled.
 //!
 //! Request and reply bytes are separate areas, so a handler reads one while it writes the other.
 //! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
@@ -9,19 +8,14 @@ use crate::handler::{Admitted, Arrival, Event, Extents, Out, Reply, Request, Ser
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
-use crate::runtime::continuation::{
-    self, AbortCause, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
-};
+use crate::runtime::continuation::{Timers, lock};
 use crate::sched::overload::Stay;
 use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::sync::Mutex;
 
 /// A packet in use.
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
@@ -109,6 +103,8 @@ pub(crate) struct Envelope {
     /// How long it has waited for permits to work uninterrupted, and whether it waits for one.
     pub permit_wait: Nanos,
     pub awaits_permit: bool,
+    /// Whether it is an event of a shard's timers, and no request.
+    pub fires: bool,
     /// The number of the packet that the request lives in.
     pub packet: usize,
     /// The number of the request itself.
@@ -171,6 +167,9 @@ impl Default for Source {
     }
 }
 
+/// Keys that one event handles, at most. Other requests of the shard come before the rest.
+const KEYS_MAX: usize = 64;
+
 /// Where one packet returns to from a future that was dropped half-way.
 type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
 
@@ -194,6 +193,8 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
     /// When the requests came that are not finished.
     pub(crate) unfinished: Unfinished,
     states: States<H::Shard>,
+    /// The timers of the shards.
+    pub(crate) timers: Timers,
     /// Packets whose futures were dropped half-way, each in the place of its number.
     dropped: Box<[Place<'s, H::Ticket>]>,
 }
@@ -204,7 +205,8 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
         let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), states, dropped }
+        let (timers, unfinished) = (Timers::new(H::SHARDS), Unfinished::new(packets));
+        Serving { handler, addresses: addresses.into(), credit, unfinished, states, timers, dropped }
     }
 
     /// The number of shards in which requests take turns.
@@ -222,23 +224,44 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         let state = own.as_mut().or(held.shared.as_deref_mut());
         let state = state.expect("a request has a shard, whose requests are served one at a time");
         let body = held.packet.as_mut().expect("only the end takes the packet out");
-        let (room, taken_at) = self.room(&body.envelope);
-        let (request, place) = body.parts();
-        let mut out = Out { reply: Reply::new(&mut place[..room]) };
-        self.handler.handle(state, Event::Datagram(request), &mut out).await;
-        let reply = &out.reply;
-        let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
-        let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
-        let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
-        (body.extents, body.excess) = (extents, overflowed.then_some(excess));
-        if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
-            self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
+        if H::SHARDS > 0 && body.envelope.fires {
+            self.fire(state, body).await;
+        } else {
+            let (room, taken_at) = self.room(&body.envelope);
+            let timers = self.timers_of(body.shard);
+            let (request, place) = body.parts();
+            let mut out = Out { reply: Reply::new(&mut place[..room]), timers };
+            self.handler.handle(state, Event::Datagram(request), &mut out).await;
+            let reply = &out.reply;
+            let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
+            let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
+            let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
+            (body.extents, body.excess) = (extents, overflowed.then_some(excess));
+            if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
+                self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
+            }
         }
         let packet = held.packet.take().expect("only drop takes it otherwise");
         self.states.give_back(packet.shard, held.shared.take());
         // There is nothing left in it to drop, which would cost a call.
         mem::forget(held);
         packet
+    }
+
+    /// Handles the keys of a shard whose timers are due.
+    async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
+        let timers = self.timers_of(body.shard);
+        let mut out = Out { reply: Reply::new(&mut []), timers };
+        for _ in 0..KEYS_MAX {
+            let Some(key) = timers.and_then(|(timers, shard)| timers.pop(shard, clock::now())) else { break };
+            self.handler.handle(state, Event::Timer(key), &mut out).await;
+        }
+        (body.extents, body.excess) = (Extents::default(), None);
+    }
+
+    /// The timers of `shard`, where the service has shards.
+    fn timers_of(&self, shard: Option<u32>) -> Option<(&Timers, u32)> {
+        shard.filter(|_| H::SHARDS > 0).map(|shard| (&self.timers, shard))
     }
 
     /// Makes the future of [`Serving::drive`] for a packet.
@@ -281,101 +304,6 @@ impl<H: Service> Drop for Held<'_, '_, '_, H> {
             // No code of a handler runs under the lock.
             *lock(&self.serving.dropped[number]) = Some(packet);
         }
-    }
-}
-
-/// Handles that a slot itself has of what wakes its requests: one plain, one as a waker.
-const OWN_HANDLES: usize = 2;
-
-/// The storage of one future: pinned once, filled again and again, so that running a request
-/// allocates nothing.
-///
-/// The envelope stands beside the future and not only in the packet, which the future owns.
-pub(crate) struct Slot<F> {
-    pub(crate) envelope: Envelope,
-    /// The wait slot in which the request waits for its children.
-    wait_slot: Arc<WaitSlot>,
-    /// The wait slot as a [`Waiter`], for polls.
-    waiter: Option<Arc<dyn Waiter>>,
-    wakes: Arc<WakeSlot>,
-    /// The same for polls.
-    waker: Waker,
-    /// True while the request waits in the wait slot, or has been woken and not run since.
-    parked: bool,
-    future: Pin<Box<Option<F>>>,
-}
-
-impl<F> Slot<F> {
-    /// An empty slot whose requests wait in `wait_slot`.
-    pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
-        let wait_slot = Arc::new(wait_slot);
-        let wakes = WakeSlot::new(&wait_slot);
-        let waker = Waker::from(Arc::clone(&wakes));
-        let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
-        Slot { envelope: Envelope::default(), wait_slot, waiter, wakes, waker, parked: false, future: Box::pin(None) }
-    }
-
-    pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
-        self.envelope = envelope;
-        self.wait_slot.renew();
-        self.future.set(Some(future));
-    }
-
-    /// The wait slot in which the request waits for its children.
-    pub(crate) fn wait_slot(&self) -> Arc<WaitSlot> {
-        Arc::clone(&self.wait_slot)
-    }
-
-    /// Drops the future. A panic on the way is the handler's fault; the request has its fate
-    /// already.
-    pub(crate) fn clear(&mut self) {
-        let _ = guarded(|| self.future.set(None));
-        if mem::take(&mut self.parked) {
-            self.wait_slot.leave();
-        }
-    }
-
-    /// True if nothing has a waker of the request, so that nothing will wake it that has not done
-    /// so already.
-    fn is_forsaken(&self) -> bool {
-        let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
-        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is
-        // seen.
-        fence(Ordering::Acquire);
-        forsaken
-    }
-
-    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that
-    /// could wake it.
-    pub(crate) fn wake_overdue(&self, now: Nanos) {
-        if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
-            let generation = self.wait_slot.abort_flag().generation();
-            self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
-        } else if now >= self.envelope.stay.expires_at {
-            self.wait_slot.wake();
-        }
-    }
-}
-
-impl<F: Future> Slot<F> {
-    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
-    /// is the CPU time of the children that it joined.
-    pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
-        if mem::take(&mut self.parked) {
-            self.wait_slot.state.begin();
-        }
-        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
-        let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
-        let (waker, waiter) = (&self.waker, &mut self.waiter);
-        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
-        let (polled, joined) = continuation::poll(future, terms);
-        if matches!(polled, Polled::Waits { .. }) {
-            if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
-                return (Polled::Aborted(AbortCause::Stalled), joined);
-            }
-            self.parked = true;
-        }
-        (polled, joined)
     }
 }
 

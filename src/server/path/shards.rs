@@ -97,16 +97,17 @@ impl<J> Shards<J> {
         self.of(handler::Shard::Of(self.hasher.as_ref().map_or(0, |hasher| hasher.hash_one(peer))))
     }
 
-    /// Brings `job`, which lives in the packet of this number, to its shard.
-    pub(crate) fn enter(&self, shard: u32, number: usize, job: J) -> Entered<J> {
+    /// Brings `job`, which lives in the packet of this number, to its shard. An `event` of timers
+    /// is set aside without room, too: a shard has one at a time.
+    pub(crate) fn enter(&self, shard: u32, (number, event): (usize, bool), job: J) -> Entered<J> {
         let mut shard = self.shard(shard);
         if !shard.busy {
             shard.busy = true;
             return Entered::Served(job);
         }
-        let has_room = usize::from(shard.waiting) < self.room_of_shard;
-        if !has_room || self.set_aside.fetch_add(1, Ordering::Relaxed) >= self.room {
-            self.set_aside.fetch_sub(usize::from(has_room), Ordering::Relaxed);
+        let all = self.set_aside.fetch_add(1, Ordering::Relaxed);
+        if !event && (usize::from(shard.waiting) >= self.room_of_shard || all >= self.room) {
+            self.set_aside.fetch_sub(1, Ordering::Relaxed);
             return Entered::Full(job);
         }
         *lock(&self.places[number].0) = Some(job);
@@ -204,7 +205,7 @@ mod tests {
                 let aside: usize = model.iter().map(|shard| shard.len().saturating_sub(1)).sum();
                 let shard = &mut model[key];
                 if comes {
-                    let entered = shards.enter(key as u32, number, number);
+                    let entered = shards.enter(key as u32, (number, false), number);
                     match shard.len() {
                         0 => assert_eq!(entered, Entered::Served(number)),
                         1 | 2 if aside < 3 => assert_eq!(entered, Entered::SetAside),
@@ -230,7 +231,7 @@ mod tests {
     #[should_panic(expected = "once")]
     fn a_request_that_leaves_twice_is_found_out() {
         let shards = Shards::new(8, 2, [1, 1]);
-        assert_eq!(shards.enter(7, 0, ()), Entered::Served(()));
+        assert_eq!(shards.enter(7, (0, false), ()), Entered::Served(()));
         assert_eq!(shards.leave(7), None);
         shards.leave(7);
     }
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn a_shard_takes_its_own_room() {
         let shards = Shards::new(8, 500, [32, 8]);
-        let fits = |shard, number| !matches!(shards.enter(shard, number, number), Entered::Full(_));
+        let fits = |shard, number| !matches!(shards.enter(shard, (number, false), number), Entered::Full(_));
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(shards.set_aside(), 32);

@@ -99,3 +99,93 @@ fn a_sender_has_one_shard() {
     assert_eq!(met.len(), 3, "40 senders are spread");
     server.ends_as(fates! { received: 120, answered: 120 }, "steal");
 }
+
+/// A request lets its second byte fire after as many milliseconds as its first one says; 0 stops
+/// it. The answer begins with 1 if the key was armed.
+#[derive(Clone, Default)]
+struct Later {
+    /// The keys that fired.
+    fired: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Service for Later {
+    type Ticket = ();
+    /// When each key is to fire.
+    type Shard = BTreeMap<u64, Nanos>;
+
+    const SHARDS: usize = 16;
+
+    fn shard(&self, _: usize) -> BTreeMap<u64, Nanos> {
+        BTreeMap::new()
+    }
+
+    async fn handle(&self, due: &mut BTreeMap<u64, Nanos>, event: Event<'_>, out: &mut Out<'_>) {
+        match event {
+            Event::Datagram(request) => {
+                let after = Nanos::from_millis(request.bytes()[0].into());
+                let key = request.bytes()[1].into();
+                checkpoint().await;
+                let was_armed = if after == Nanos::ZERO {
+                    out.at(key, None).expect("there is room");
+                    due.remove(&key)
+                } else {
+                    let when = clock::now().plus(after);
+                    out.at(key, Some(when)).expect("there is room");
+                    due.insert(key, when)
+                };
+                out.reply().put(&[was_armed.is_some().into(), request.bytes()[1]]).expect("there is room");
+            }
+            Event::Timer(key) => {
+                let due = due.remove(&key).expect("it was to fire, and once");
+                checkpoint().await;
+                assert!(clock::now() >= due, "not before its time");
+                assert!(out.reply().put(b"!").is_err(), "there is no request");
+                self.fired.lock().expect("no panic").push(key);
+            }
+            _ => unreachable!("there are no other events"),
+        }
+    }
+}
+
+// Does a timer fire once, not before its time, and not once it was stopped or moved, under every
+// policy, on an idle server? Is each one received, and does it end with a fate?
+#[test]
+fn timers_fire_once() {
+    for policy in policies() {
+        let service = Later::default();
+        let server = Running::on(bound(&sized(policy, 4)), service.clone());
+        let client = client(&server);
+        // Each of 20 keys is armed, each third is stopped, and each fifth armed anew. The last one
+        // does not come before the stop.
+        let first = (0..20).map(|key| [30, key]);
+        let stopped = (0..20).step_by(3).map(|key| [0, key]);
+        let moved = (1..20).step_by(5).map(|key| [200, key]);
+        let (mut fires, mut asked) = (BTreeMap::<u64, usize>::new(), 0);
+        for question in first.chain(stopped).chain(moved) {
+            let [after, key] = question;
+            client.send(&question).expect("the server's port is open");
+            let was_armed = usize::from(receive_bytes(&client)[0]);
+            let times = fires.entry(key.into()).or_default();
+            // A busy host may let it fire before it is stopped.
+            *times = *times + usize::from(after > 0) - was_armed;
+            asked += 1;
+        }
+        let fired = || {
+            let mut fired = service.fired.lock().expect("no panic").clone();
+            fired.sort_unstable();
+            fired
+        };
+        let expected: Vec<_> = fires.iter().flat_map(|(key, times)| vec![*key; *times]).collect();
+        await_until(|| fired().len() >= expected.len(), &format!("{policy}: {expected:?}"));
+        ask_from(&client, [255, 99]);
+        asked += 1;
+        assert_eq!(fired(), expected, "{policy}");
+        let report = server.stop();
+        let fates = report.totals.fates;
+        assert_eq!((fates.answered, fates.in_flight, report.packets_away), (asked, 0, 0), "{policy}: {fates:?}");
+        assert_eq!(fates.received, fates.answered + fates.no_reply, "{policy}: {fates:?}");
+        // The keys of one shard that are due together are one event.
+        let events = report.totals.counts.counted.shard_events[0];
+        assert!(events == fates.no_reply && events <= expected.len() as u64, "{policy}: {events} of {fates:?}");
+    }
+}

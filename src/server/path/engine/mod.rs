@@ -178,7 +178,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
 
     #[inline]
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
-        if self.running.has_ready() || !self.common.outside.is_empty() { self.next_ready() } else { None }
+        if self.running.has_ready() || !self.common.outside.is_empty() || self.is_due() {
+            self.next_ready()
+        } else {
+            None
+        }
     }
 
     #[inline]

@@ -277,6 +277,13 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         None
     }
 
+    /// The number of the next request or event.
+    #[inline]
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.receiving.numbered += 1;
+        number(self.worker, self.receiving.numbered)
+    }
+
     /// What is known of a datagram from `peer` before its handler sees it, with its request's
     /// number.
     #[inline]
@@ -287,13 +294,13 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         datagram: &Datagram,
         validated: bool,
     ) -> Envelope {
-        self.receiving.numbered += 1;
+        let id = self.next_id();
         let (local, names_local) = (self.common.serving.addresses[address], datagram.local.is_some());
         Envelope {
             // A server has at most 4,096 sockets, on 16 addresses.
             source: Source { peer, local, names_local, socket: socket as u16, address: address as u8 },
             stay: Stay { validated, ..Stay::new(self.now.minus(datagram.kernel_wait)) },
-            id: number(self.worker, self.receiving.numbered),
+            id,
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
@@ -320,17 +327,23 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// request if it is to be served now.
     // Apart from the way of requests that have no shard.
     #[cold]
-    fn enter_shard(&mut self, mut packet: Packet<'s, H::Ticket>, name: Option<Shard>) -> Option<Packet<'s, H::Ticket>> {
+    fn enter_shard(&mut self, packet: Packet<'s, H::Ticket>, name: Option<Shard>) -> Option<Packet<'s, H::Ticket>> {
         // The thread that stops the server serves nothing, and its packets must come back to it.
         if self.worker == self.workers {
             return Some(packet);
         }
         let (shards, peer) = (&self.common.shards, &packet.envelope.source.peer);
         let shard = name.map_or_else(|| shards.of_peer(peer), |name| shards.of(name));
+        self.enter(packet, shard)
+    }
+
+    /// Brings a request, or an event of timers, to its shard. Returns it if it is to be served now.
+    pub(super) fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
         packet.shard = Some(shard);
-        let (number, unfinished) = (packet.envelope.packet, &self.common.serving.unfinished);
+        let Envelope { packet: number, fires, .. } = packet.envelope;
+        let unfinished = &self.common.serving.unfinished;
         unfinished.waits(number, Some(Wait::Flow));
-        match shards.enter(shard, number, packet) {
+        match self.common.shards.enter(shard, (number, fires), packet) {
             Entered::Served(packet) => {
                 unfinished.waits(number, None);
                 Some(packet)

@@ -2,7 +2,7 @@
 //! waits, or it ends.
 
 use super::Engine;
-use crate::fate::Fate;
+use crate::fate::{Fate, ShardEvent};
 use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent};
 use crate::net::{BATCH, Link};
@@ -11,8 +11,8 @@ use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polle
 use crate::sched::Resume;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
-use crate::server::path::job::Job;
-use crate::server::path::packet::{Envelope, Make, Packet, Slot};
+use crate::server::path::job::{Job, Slot};
+use crate::server::path::packet::{Envelope, Make, Packet};
 use crate::time::Nanos;
 use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
@@ -76,9 +76,14 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let (common, workers) = (self.common, self.workers);
                 let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
                 let from = (class, usize::from(source.socket));
-                if let Some(cause) =
-                    self.running.shedding.on_begin(stay, from, start, queue, self.running.limits.load())
-                {
+                let is_owed = H::SHARDS > 0 && packet.envelope.fires;
+                let shedding = &mut self.running.shedding;
+                let cause = if is_owed {
+                    None
+                } else {
+                    shedding.on_begin(stay, from, start, queue, self.running.limits.load())
+                };
+                if let Some(cause) = cause {
                     self.shed(packet, cause);
                     return Ran::Ended { ran: Nanos::ZERO };
                 }
@@ -245,6 +250,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Whether the request of `envelope` may stand in a queue of continuations, or go on where
     /// there is no `room`.
     pub(super) fn may_queue(&mut self, envelope: &mut Envelope, room: bool) -> bool {
+        if H::SHARDS > 0 && envelope.fires {
+            return true;
+        }
         let (common, workers, class) = (self.common, self.workers, envelope.class);
         let Envelope { stay, source, .. } = envelope;
         let queue = || (common.continuations(workers), common.samples.limits(&source.peer));
@@ -279,6 +287,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             self.common.repeats.leave(place);
         }
         if let Some(shard) = packet.shard.take() {
+            if H::SHARDS > 0 && packet.envelope.fires {
+                self.common.serving.timers.fired(shard);
+            }
             self.let_next_out(shard, packet.envelope.id);
         }
     }
@@ -294,10 +305,39 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
+    /// Whether timers are due, by the last reading of the clock.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        H::SHARDS > 0 && self.common.serving.timers.is_due(self.now)
+    }
+
+    /// Makes an event of each shard with timers that are due, as far as there are packets.
+    #[cold]
+    fn fire(&mut self) {
+        let (common, now) = (self.common, L::now());
+        common.serving.timers.fire(now, |shard| {
+            if self.running.let_out.len() >= BATCH {
+                return false;
+            }
+            let Some(mut packet) = common.packets.acquire() else { return false };
+            let stay = Stay { validated: true, ..Stay::new(now) };
+            packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
+            self.recorder.received(1);
+            self.recorder.count(Counter::ShardEvents(ShardEvent::Timer));
+            common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
+            let fits = self.enter(packet, shard);
+            self.running.let_out.extend(fits);
+            true
+        });
+    }
+
     /// See [`turn::Engine::ready`].
     // Apart from the way of most requests, which make nothing ready.
     #[cold]
     pub(super) fn next_ready(&mut self) -> Option<Ready<Job<'s, 'e, H, M>>> {
+        if self.is_due() {
+            self.fire();
+        }
         if let Some(packet) = self.running.let_out.pop() {
             let class = self.common.classified.then_some(packet.envelope.class);
             return Some(Ready::Arrived(Arrived { job: Job::Fresh(packet), class }));
@@ -314,6 +354,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 continuation::Ready::Spawned(work) => {
                     work.queued(self.now);
                     Ready::Spawned(Job::Child(work))
+                }
+                continuation::Ready::Timers => {
+                    self.fire();
+                    return self.next_ready();
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
                 continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {
