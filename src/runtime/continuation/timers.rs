@@ -8,9 +8,10 @@
 //! Busy workers look at [`Timers::is_due`] in each turn. While all of them sleep, [`Alarm::ring`]
 //! wakes one.
 //!
-//! No timer is lost. Whoever arms one writes its time, first to `due`, then to `next`. Whoever
-//! fires takes `next` before it reads `due`. So it sees the new time in `due`, or leaves it in
-//! `next`.
+//! No timer is lost. A thread that arms one writes its time, first to `due`, then to `next`. A
+//! worker that fires takes `next` before it reads `due`. So it sees the new time in `due`, or
+//! leaves it in `next`. The alarm says until when it waits before it reads `next` again, and a
+//! thread that lowers `next` reads that after it. So the alarm sees the new time, or is notified.
 
 use super::{Outside, Ready, lock};
 use crate::time::{Nanos, clock};
@@ -51,9 +52,11 @@ struct Armed {
 pub(crate) struct Alarm {
     /// The earliest time in any shard, in ns, or an earlier one.
     next: CachePadded<AtomicU64>,
-    /// Notified when `next` has become earlier, or when a worker has come.
+    /// Until when the alarm waits, in ns; 0 while it waits for a worker.
+    waits_until: AtomicU64,
+    /// Notified when `next` is before that, or when a worker has come.
     changed: Notify,
-    /// Whether a worker was woken, and has not come.
+    /// Whether [`Ready::Timers`] is out, and no worker has taken it.
     rings: AtomicBool,
     /// Whether timers fire no more.
     stopped: AtomicBool,
@@ -68,6 +71,7 @@ impl Timers {
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
             alarm: Arc::new(Alarm {
                 next,
+                waits_until: AtomicU64::new(0),
                 changed: Notify::new(),
                 rings: AtomicBool::new(false),
                 stopped: AtomicBool::new(false),
@@ -135,10 +139,13 @@ impl Timers {
                 self.fired(shard as u32);
             }
         }
-        self.alarm.next.fetch_min(next, Ordering::SeqCst);
-        if self.alarm.rings.swap(false, Ordering::SeqCst) {
-            self.alarm.changed.notify_one();
-        }
+        self.alarm.lower(next);
+    }
+
+    /// A worker has taken [`Ready::Timers`], and fired what was due.
+    pub(crate) fn heard(&self) {
+        self.alarm.rings.store(false, Ordering::SeqCst);
+        self.alarm.changed.notify_one();
     }
 
     /// Takes a key of `shard` that is due at `now`.
@@ -165,26 +172,36 @@ impl Timers {
         }
         let first = armed.order.first().map_or(NEVER, |(when, _)| when.get());
         self.due[shard as usize].store(first, Ordering::SeqCst);
-        if self.alarm.next.fetch_min(first, Ordering::SeqCst) > first {
-            self.alarm.changed.notify_one();
-        }
+        self.alarm.lower(first);
     }
 }
 
 impl Alarm {
-    /// Wakes a worker whenever a timer is due.
+    /// Makes known that a timer is due at `time`.
+    fn lower(&self, time: u64) {
+        self.next.fetch_min(time, Ordering::SeqCst);
+        if time < self.waits_until.load(Ordering::SeqCst) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Wakes a worker whenever a timer is due, until [`Timers::stop`].
     pub(crate) async fn ring(self: Arc<Alarm>, outside: Arc<Outside>) {
-        loop {
-            let wait = Nanos::new(self.next.load(Ordering::SeqCst)).minus(clock::now());
-            let is_over = timeout(wait.into(), self.changed.notified()).await.is_err();
-            // Busy workers have seen it, and moved it.
-            let is_due = self.next.load(Ordering::SeqCst) <= clock::now().get();
-            if is_over && is_due {
-                if !self.rings.swap(true, Ordering::SeqCst) {
-                    outside.put(Ready::Timers);
+        while !self.stopped.load(Ordering::Relaxed) {
+            let next = self.next.load(Ordering::SeqCst);
+            let wait = Nanos::new(next).minus(clock::now());
+            if wait > Nanos::ZERO {
+                self.waits_until.store(next, Ordering::SeqCst);
+                if self.next.load(Ordering::SeqCst) >= next {
+                    let _ = timeout(wait.into(), self.changed.notified()).await;
                 }
-                self.changed.notified().await;
+                continue;
             }
+            self.waits_until.store(0, Ordering::SeqCst);
+            if !self.rings.swap(true, Ordering::SeqCst) {
+                outside.put(Ready::Timers);
+            }
+            self.changed.notified().await;
         }
     }
 }
@@ -266,6 +283,48 @@ mod tests {
         timers.stop();
         assert!(!timers.is_due(US(30)));
         timers.fire(US(30), |_| panic!("it has stopped"));
+    }
+
+    // Does the alarm hear of each next time, also of one that a busy worker finds while the alarm
+    // looks? Method: a worker that is now busy, now asleep fires timers that are armed anew.
+    #[test]
+    fn the_alarm_rings_each_time() {
+        let (timers, outside, end) = (Timers::new(64), Arc::new(Outside::new(2)), Arc::new(Notify::new()));
+        let (alarm, heard, ended) = (timers.alarm().clone(), Arc::clone(&outside), Arc::clone(&end));
+        let ringing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+            runtime.block_on(async {
+                tokio::select! { () = alarm.ring(heard) => {} () = ended.notified() => {} }
+            });
+        });
+        let arm = |shard: u32| timers.set(shard, 0, Some(clock::now().plus(US(u64::from(shard) * 7))));
+        (0..64).for_each(|shard| _ = arm(shard));
+        let (give_up_at, mut fired) = (clock::now().plus(Nanos::from_secs(60)), 0);
+        while fired < 20_000 {
+            // Asleep each second thousand, until it is woken.
+            let (is_asleep, is_woken) = (fired / 1_000 % 2 == 1, outside.next().is_some());
+            let goes = is_woken || !is_asleep && timers.is_due(clock::now());
+            assert!(clock::now() < give_up_at, "the alarm does not ring after {fired}");
+            if !goes {
+                std::thread::yield_now();
+                continue;
+            }
+            let mut begun = Vec::new();
+            timers.fire(clock::now(), |shard| {
+                begun.push(shard);
+                true
+            });
+            if is_woken {
+                timers.heard();
+            }
+            for shard in begun {
+                fired += usize::from(timers.pop(shard, clock::now()).is_some());
+                arm(shard);
+                timers.fired(shard);
+            }
+        }
+        end.notify_one();
+        ringing.join().expect("no panic");
     }
 
     #[test]

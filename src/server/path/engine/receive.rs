@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
 use crate::handler::{Because, Rejected, Service, Shard};
-use crate::metrics::{Counter, Wait, number};
+use crate::metrics::{Counter, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
@@ -12,7 +12,6 @@ use crate::sched::turn::{Arrived, Received};
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Envelope, Make, Packet, Source};
 use crate::server::path::repeats::Known;
-use crate::server::path::shards::Entered;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
@@ -335,26 +334,6 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (shards, peer) = (&self.common.shards, &packet.envelope.source.peer);
         let shard = name.map_or_else(|| shards.of_peer(peer), |name| shards.of(name));
         self.enter(packet, shard)
-    }
-
-    /// Brings a request, or an event of timers, to its shard. Returns it if it is to be served now.
-    pub(super) fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
-        packet.shard = Some(shard);
-        let Envelope { packet: number, fires, .. } = packet.envelope;
-        let unfinished = &self.common.serving.unfinished;
-        unfinished.waits(number, Some(Wait::Flow));
-        match self.common.shards.enter(shard, (number, fires), packet) {
-            Entered::Served(packet) => {
-                unfinished.waits(number, None);
-                Some(packet)
-            }
-            Entered::SetAside => None,
-            Entered::Full(mut packet) => {
-                packet.shard = None;
-                self.end(packet, Fate::ShedQueueFull);
-                None
-            }
-        }
     }
 
     /// Ends a datagram for a reason of the handler's own.

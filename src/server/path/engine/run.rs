@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::fate::{Fate, ShardEvent};
 use crate::handler::Service;
-use crate::metrics::{About, Counter, Late, Spent};
+use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled};
@@ -13,6 +13,7 @@ use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
 use crate::server::path::job::{Job, Slot};
 use crate::server::path::packet::{Envelope, Make, Packet};
+use crate::server::path::shards::Entered;
 use crate::time::Nanos;
 use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
@@ -305,6 +306,26 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
+    /// Brings a request, or an event of timers, to its shard. Returns it if it is to be served now.
+    pub(super) fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
+        packet.shard = Some(shard);
+        let Envelope { packet: number, fires, .. } = packet.envelope;
+        let unfinished = &self.common.serving.unfinished;
+        unfinished.waits(number, Some(Wait::Flow));
+        match self.common.shards.enter(shard, (number, fires), packet) {
+            Entered::Served(packet) => {
+                unfinished.waits(number, None);
+                Some(packet)
+            }
+            Entered::SetAside => None,
+            Entered::Full(mut packet) => {
+                packet.shard = None;
+                self.end(packet, Fate::ShedQueueFull);
+                None
+            }
+        }
+    }
+
     /// Whether timers are due, by the last reading of the clock.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
@@ -357,6 +378,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 }
                 continuation::Ready::Timers => {
                     self.fire();
+                    self.common.serving.timers.heard();
                     return self.next_ready();
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
