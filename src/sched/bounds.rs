@@ -25,9 +25,9 @@ pub const ROOM: usize = 1_024;
 /// The most unfinished work items from other threads, per worker: a sixteenth of [`ROOM`].
 pub const SPAWNED_PER_WORKER: usize = 64;
 
-/// The most requests per worker that are set aside because their shard of flows is busy, if the
-/// queues have this `room` per worker. They have packets of their own, so that other requests can
-/// be received.
+/// The most requests per worker that are set aside because their shard is busy. `room` is that of
+/// the queues, per worker. 32 of these requests have packets of their own. The others take
+/// packets that the queues may need: while both are full, requests wait in the sockets.
 pub const fn set_aside_per_worker(room: usize) -> usize {
     room / 4 + 32
 }
@@ -45,9 +45,10 @@ pub const WAITING_PER_WORKER: usize = 256;
 pub const WORKERS_PER_SHARD: usize = 16;
 
 /// Packets (memory for one request each) per worker, if the queues have this `room` per worker. As
-/// many as the worker and the queues can hold, so that a fresh request can always be received.
+/// many as the worker and the queues can hold, so that a fresh request can always be received while
+/// few requests are set aside.
 pub const fn packets_per_worker(room: usize) -> usize {
-    room + set_aside_per_worker(room) + 352
+    room + 384
 }
 
 /// The most sockets that one look at the watch set reports. The next look reports the others.

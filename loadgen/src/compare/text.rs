@@ -161,7 +161,7 @@ fn marks(report: &CompareReport) -> String {
     if marks.is_empty() { String::new() } else { marks.join("; ") + ".\n" }
 }
 
-/// The runs that do not count, by number, with the cause of the first.
+/// Says how many runs do not count, and why the first of them does not.
 fn invalid(report: &CompareReport) -> String {
     let invalid =
         report.runs.iter().filter(|run| !counts(run)).map(|run| run.report.reasons.first().map(String::as_str));

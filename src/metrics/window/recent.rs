@@ -59,8 +59,8 @@ impl Recent {
     }
 }
 
-/// Whether the requests of the current interval differ from those before it, from number `first`
-/// on. Unanswered requests count too.
+/// Whether the service times of the `newest` interval differ from those of the intervals since
+/// `first`. Unanswered requests count too.
 fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
     let times = |bins: Vec<&Bins>| -> Vec<(Nanos, u64)> {
         let of_class = |class| requests(&bins, class).0.into_iter().map(|(took, _, count)| (took, count));

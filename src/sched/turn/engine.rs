@@ -200,8 +200,8 @@ pub trait World: View {
     fn is_abandoned(&self) -> bool;
 }
 
-/// What a worker does besides running jobs. Methods are inlined: about ten calls per request would
-/// cost more than a search.
+/// What a worker does besides running jobs. The methods are inlined: a request needs about ten, and
+/// ten real calls would cost more than the search for the next job.
 pub trait Acts: World {
     /// The type of the jobs in queues.
     type Job;

@@ -200,7 +200,8 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
 }
 
 impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
-    /// The service of `handler` at `addresses`, for packets numbered 0 to `packets - 1`.
+    /// The server's part that runs `handler`. It has sockets at `addresses` and packets with the
+    /// numbers 0 to `packets - 1`.
     pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
         const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
         let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));

@@ -62,7 +62,8 @@ impl Sample {
         Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
     }
 
-    /// The percentiles to 0.8 %, with intervals for a queue with this `memory`.
+    /// The percentiles, exact to 0.8 %, with confidence intervals. `memory` says for how long the
+    /// queue's samples stay correlated.
     pub fn block(&self, memory: Memory) -> Block {
         let endless = self.all.last().filter(|(bin, _)| *bin >= INFINITE).map_or(0, |(_, count)| u64::from(*count));
         let value = |rank| self.quantile(rank as f64 / self.count as f64);

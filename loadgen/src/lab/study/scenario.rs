@@ -20,7 +20,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) workers: usize,
     /// Groups of each server; `None` = as many as a server would form.
     pub(crate) groups: Option<usize>,
-    /// The fleet; a load is a share of all its workers. `None` = one server without a balancer.
+    /// The fleet. A load of 1 is the capacity of all its workers together. `None` = one server
+    /// without a balancer.
     pub(crate) fleet: Option<Fleet>,
     pub(crate) seed: u64,
     pub(crate) requests: u64,

@@ -61,8 +61,8 @@ fn holds(simulation: &Simulation, goal: &Goal) -> &'static str {
     }
 }
 
-/// Slowdown and latency of each class to show: the goal's class, or all and each class if there are
-/// several.
+/// The slowdown and latency to show. With a goal: of its class. Without one: of all requests
+/// together, and then of each class if there are several classes.
 fn told(simulation: &Simulation, goal: Option<&Goal>) -> Vec<(&'static str, [Block; 2])> {
     let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
     let mut blocks: Vec<_> = blocks.map(|((class, slowdown), (_, latency))| (class, [slowdown, latency])).collect();
