@@ -15,8 +15,9 @@ const GROWTH_MAX: f64 = 0.000_3;
 /// The same of a run that is asked for, which may take minutes.
 const GROWTH_MAX_ASKED: f64 = 0.05;
 const EARLY: Nanos = Nanos::from_millis(4_500);
-/// Times in which it may grow, but not in each.
-const TIMES: usize = 8;
+/// Times in which it may grow, but not in each: as memory that has a bound is used for the first
+/// time. What is lost with each request grows in all of them.
+const TIMES: usize = 24;
 const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
 
