@@ -138,10 +138,9 @@ impl<'a> Out<'a> {
     /// [`clock::now`](crate::time::clock::now) counts, and not at the time that the key had before.
     /// `None` stops the timer. It does not fire after this call, even if it is due.
     ///
-    /// A timer fires within a few milliseconds of its time, if a worker is free. While all workers
-    /// run requests, it waits until one takes its next job: no running request gives way to it. It
-    /// takes its turn in the shard as a request does, has no packet until then, and is never shed.
-    /// The timers of a shard that are due together are one event: it counts as received, and ends
+    /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
+    /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no packet
+    /// until then, and is never shed. The timers of a shard that are due together are one event: it counts as received, and ends
     /// with a fate. A stop or a hand-over drops all timers.
     ///
     /// # Errors

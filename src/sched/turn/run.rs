@@ -48,16 +48,17 @@ where
     /// Handles the end of a slice: the job has ended, runs on, or leaves.
     #[inline(always)]
     pub(super) fn settle(&mut self, ran: Ran<J>) {
-        self.spread();
+        let became_ready = self.spread();
         self.end_uninterrupted();
         match ran {
             Ran::Ended { .. } => self.over(),
-            Ran::Paused { job, resume, ran } => self.paused(job, resume, ran),
+            Ran::Paused { job, resume, ran } => self.paused(job, resume, ran, became_ready),
         }
     }
 
-    /// Decides what a paused job does after running for `ran`: go on, or leave.
-    fn paused(&mut self, job: J, resume: Resume, ran: Nanos) {
+    /// Decides what a paused job does after running for `ran`: go on, or leave. The policy is also
+    /// asked if others `became_ready`.
+    fn paused(&mut self, job: J, resume: Resume, ran: Nanos, became_ready: bool) {
         let turn = &mut *self.turn;
         turn.running.ran = turn.running.ran.plus(ran);
         turn.ask_after = turn.ask_after.minus(ran);
@@ -77,7 +78,7 @@ where
         }
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job),
-            Resume::Here if turn.ask_after > Nanos::ZERO && !called => return self.keep(job),
+            Resume::Here if turn.ask_after > Nanos::ZERO && !called && !became_ready => return self.keep(job),
             Resume::Here => self.policy.at_checkpoint(&turn.running),
             Resume::In(target) => self.policy.at_hop(&turn.running, target),
         };
@@ -202,12 +203,15 @@ where
     }
 
     /// Puts jobs that became ready into queues or deques: those that the last job forked or woke,
-    /// and those from outside threads.
+    /// and those from outside threads. Returns whether one of them may go before the current job.
     #[inline]
-    pub(super) fn spread(&mut self) {
+    pub(super) fn spread(&mut self) -> bool {
+        let mut before = false;
         while let Some(ready) = self.engine.ready() {
+            before |= matches!(ready, Ready::Woken(_) | Ready::Arrived(_));
             self.spread_one(ready);
         }
+        before
     }
 
     #[cold]
@@ -216,10 +220,11 @@ where
             // Half of the room is kept for jobs with no other place. A child without room stays
             // with its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
-            Ready::Forked(job) => drop(self.offer(job, self.goes_on())),
+            Ready::Forked(job) => drop(self.offer(job, Event::Yielded(self.turn.running))),
             Ready::Woken(mut job) => {
                 self.engine.requeued(&mut job, Requeued::Woken);
-                self.take_in(job, self.goes_on());
+                let Description { class, attained } = self.engine.describe(&job);
+                self.take_in(job, Event::Yielded(Running { class, attained, ran: Nanos::ZERO, ..self.turn.running }));
             }
             // Spawned work begins with the heaviest, so that brief work is not displaced.
             Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology.pools() - 1, None)),
@@ -228,11 +233,6 @@ where
                 self.world.received(self.turn.worker(), 0);
             }
         }
-    }
-
-    /// Places a job of a begun request as a continuation of the current job.
-    fn goes_on(&self) -> Event {
-        Event::Yielded(self.turn.running)
     }
 
     /// Places a job that must not be shed. Without room elsewhere, this worker keeps it in its own

@@ -189,3 +189,63 @@ fn timers_fire_once() {
         assert!(events == fates.no_reply && events <= expected.len() as u64, "{policy}: {events} of {fates:?}");
     }
 }
+
+/// A request 'l' runs until a timer and a sleep that began after it have ended, for 10 s at most.
+#[derive(Clone, Default)]
+struct GivesWay {
+    runs: Arc<AtomicBool>,
+    /// How many of the two have ended.
+    ended: Arc<AtomicUsize>,
+}
+
+impl Service for GivesWay {
+    type Ticket = ();
+    type Shard = ();
+
+    const SHARDS: usize = 3;
+
+    fn shard(&self, _: usize) {}
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).shard(arrival.bytes()[0].into()))
+    }
+
+    async fn handle(&self, (): &mut (), event: Event<'_>, out: &mut Out<'_>) {
+        let soon = Nanos::from_millis(5);
+        match event {
+            Event::Datagram(request) if request.bytes()[0] == b'l' => {
+                let began = clock::now();
+                while self.ended.load(Ordering::SeqCst) < 2 && clock::now() < began.plus(Nanos::from_secs(10)) {
+                    checkpoint().await;
+                    self.runs.store(clock::now() > began.plus(soon), Ordering::SeqCst);
+                }
+                let ended = self.ended.load(Ordering::SeqCst);
+                write!(out.reply(), "{ended}").expect("there is room");
+            }
+            Event::Datagram(request) if request.bytes()[0] == b't' => {
+                out.at(0, Some(clock::now().plus(soon))).expect("there is room");
+            }
+            Event::Datagram(_) => {
+                sleep(soon).await;
+                self.ended.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => _ = self.ended.fetch_add(1, Ordering::SeqCst),
+        }
+    }
+}
+
+// Does a long request give way to timers that are due and to requests that have waited, if no
+// worker is free? It has passed its last level, so that no other cause makes it give way.
+#[test]
+fn a_long_request_gives_way_to_what_became_ready() {
+    let service = GivesWay::default();
+    let settings = [("policy", "levels"), ("workers", "1"), ("slice", "100us")];
+    let server = Running::on(bound(&settings), service.clone());
+    let client = client(&server);
+    client.send(b"l....").expect("the server's port is open");
+    await_until(|| service.runs.load(Ordering::SeqCst), "it has passed its last level");
+    for other in [b"t....", b"s...."] {
+        client.send(other).expect("the server's port is open");
+    }
+    assert_eq!(receive_bytes(&client), b"2");
+}
