@@ -90,17 +90,19 @@ impl Handler for Small {
 /// Serves `count` requests on this thread under `policy`, and says how long that took.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
+    let outside = Arc::new(Outside::new(PACKETS + 1));
     let serving = Serving::new(
         handler,
+        &outside,
         &[(Ipv4Addr::LOCALHOST, 9_000).into()],
         Credit::new(1, 0, SourcePrefix::NETWORK),
         PACKETS,
     );
-    dispatched(&serving, policy, &packets, request, batch, count, serving.make())
+    dispatched((&serving, &outside), policy, &packets, request, batch, count, serving.make())
 }
 
 fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    serving: &Serving<'s, '_, H>,
+    (serving, outside): (&Serving<'s, '_, H>, &Arc<Outside>),
     policy: PolicyName,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     request: &[u8],
@@ -109,9 +111,8 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     make: M,
 ) -> Duration {
     let runtime_id = new_runtime_id();
-    let outside = Arc::new(Outside::new(PACKETS + 1));
     let slots =
-        ObjectPool::new(PACKETS + 1, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, &outside)));
+        ObjectPool::new(PACKETS + 1, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, outside)));
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();
@@ -134,7 +135,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
         repeats: Repeats::new(640),
         shards: Shards::new(STATELESS, PACKETS, [64, SET_ASIDE_OF_SHARD]),
-        outside: &outside,
+        outside,
         runtime_id,
         classified: false,
         shed_answer: Some(Nanos::from_micros(3)),

@@ -24,8 +24,8 @@ const PERIOD: Nanos = Nanos::from_millis(100);
 const IDLE_KEYS: u64 = 977;
 const WORKERS: usize = 2;
 
-/// A request is its kind and the number of its shard: 'a' arms keys that fire, 'i' keys that do not,
-/// and 'l' is long.
+/// A request is its kind and the number of its shard: 'a' arms keys that fire, 'i' keys that do
+/// not, and 'l' is long.
 struct Bench {
     /// How long a long request runs.
     long: Nanos,

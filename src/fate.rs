@@ -271,10 +271,14 @@ labels! {
         /// possible.
         Behind = "behind",
     }
-    /// What an event of a shard is that came from no datagram.
+    /// What an event of a shard is that came from no datagram. One event handles all that is there.
     ShardEvent {
-        /// The keys of a shard whose time has come, together.
+        /// Keys of the shard whose time has come.
         Timer = "timer",
+        /// Messages to the shard.
+        Message = "message",
+        /// The news that the server stops.
+        Stopping = "stopping",
     }
     /// Why the handler produced no reply that can be sent.
     Failed {

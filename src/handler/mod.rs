@@ -55,7 +55,7 @@ pub(crate) use reply::Extents;
 pub use reply::{Overflow, Reply, TooManyDatagrams};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, Out, Service, TooManyTimers};
+pub use service::{Event, NotTold, Out, Service, Teller, TooManyTimers};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

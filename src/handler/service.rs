@@ -2,9 +2,12 @@
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
-use crate::runtime::continuation::{TIMERS_MAX, Timers};
+use crate::runtime::continuation::{Events, MESSAGES_MAX, TIMERS_MAX};
 use crate::time::Nanos;
+use std::any::Any;
+use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 /// A service with state that outlives a request: sessions, connections, accounts, a cache.
 ///
@@ -56,6 +59,11 @@ pub trait Service: Sync {
     /// The number of shards, at most 65,536. The more shards, the fewer requests wait for others of
     /// their shard. With 0, each request gets a new state of its own.
     const SHARDS: usize = 1_024;
+
+    /// Whether each shard gets [`Event::Stopping`] when a drain begins, at a stop and before a
+    /// hand-over: to close sessions, or to store their state. It comes after the messages that
+    /// wait.
+    const HEARS_STOP: bool = false;
 
     /// See [`Handler::CLASS_NAMES`].
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
@@ -110,14 +118,18 @@ pub enum Event<'a, T = ()> {
     Datagram(Request<'a, T>),
     /// The time of this key has come; see [`Out::at`].
     Timer(u64),
+    /// A message to the shard; see [`Teller::tell`].
+    Message(Box<dyn Any + Send>),
+    /// The server stops, or hands its sockets over; see [`Service::HEARS_STOP`].
+    Stopping,
 }
 
 /// The output of [`Service::handle`] for one event.
 #[derive(Debug)]
 pub struct Out<'a> {
     pub(crate) reply: Reply<'a>,
-    /// The timers, and the number of the shard, where the service has shards.
-    pub(crate) timers: Option<(&'a Timers, u32)>,
+    /// What shards get, and the number of the shard, where the service has shards.
+    pub(crate) events: Option<(&'a Arc<Events>, u32)>,
 }
 
 /// A shard had as many timers as it may have, or the service has no shards.
@@ -139,15 +151,92 @@ impl<'a> Out<'a> {
     /// `None` stops the timer. It does not fire after this call, even if it is due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
-    /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no packet
-    /// until then, and is never shed. The timers of a shard that are due together are one event: it counts as received, and ends
-    /// with a fate. A stop or a hand-over drops all timers.
+    /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no
+    /// packet until then, and is never shed. The timers of a shard that are due together are one
+    /// event: it counts as received, and ends with a fate. A stop or a hand-over drops all timers.
     ///
     /// # Errors
     /// [`TooManyTimers`] for a new key of a shard that has 16,384 already.
     pub fn at(&mut self, key: u64, when: Option<Nanos>) -> Result<(), TooManyTimers> {
-        let (timers, shard) = self.timers.ok_or(TooManyTimers)?;
-        timers.set(shard, key, when).then_some(()).ok_or(TooManyTimers)
+        let (events, shard) = self.events.ok_or(TooManyTimers)?;
+        events.set(shard, key, when).then_some(()).ok_or(TooManyTimers)
+    }
+
+    /// The number of the shard whose event this is; 0 for a service without shards.
+    pub fn shard(&self) -> usize {
+        self.events.map_or(0, |(_, shard)| shard as usize)
+    }
+
+    /// Sends messages to shards of the service, also from other threads and after this event.
+    ///
+    /// # Panics
+    /// If the service has no shards.
+    pub fn teller(&self) -> Teller {
+        let (events, _) = self.events.expect("a service without shards has no messages");
+        Teller { events: Arc::clone(events) }
+    }
+}
+
+/// Sends messages to the shards of a running service, from any thread. Cheap to clone.
+///
+/// ```
+/// use forebay::{Event, Out, Service};
+///
+/// /// The sum of a request's bytes is made by a thread of its own, and kept.
+/// struct Sums;
+///
+/// impl Service for Sums {
+///     type Ticket = ();
+///     type Shard = u64;
+///
+///     fn shard(&self, _: usize) -> u64 {
+///         0
+///     }
+///
+///     async fn handle(&self, sum: &mut u64, event: Event<'_>, out: &mut Out<'_>) {
+///         match event {
+///             Event::Datagram(request) => {
+///                 let (bytes, shard, teller) = (request.bytes().to_vec(), out.shard(), out.teller());
+///                 std::thread::spawn(move || {
+///                     let made: u64 = bytes.iter().copied().map(u64::from).sum();
+///                     let _ = teller.tell(shard, made); // lost if too many wait
+///                 });
+///             }
+///             Event::Message(message) => *sum += *message.downcast::<u64>().expect("there are no others"),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Teller {
+    events: Arc<Events>,
+}
+
+/// An error: the message was not sent, and is returned.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{MESSAGES_MAX} messages wait for the shard, or the server has stopped")]
+#[non_exhaustive]
+pub struct NotTold<M>(pub M);
+
+/// Shows the error without the message, which may be anything.
+impl<M> fmt::Debug for NotTold<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Teller {
+    /// Lets the shard of this number handle [`Event::Message`] with `message`. Numbers above
+    /// [`Service::SHARDS`] begin anew. Messages from one thread to one shard arrive in order. They
+    /// take their turn in the shard as a request does, and are never shed. Those of a shard that
+    /// wait together are one event: it counts as received, and ends with a fate. A draining server
+    /// still handles messages; its end drops them.
+    ///
+    /// # Errors
+    /// [`NotTold`] with the message, if 256 wait for the shard or the server has stopped.
+    pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), NotTold<M>> {
+        self.events.tell(shard, message).map_err(NotTold)
     }
 }
 
@@ -167,7 +256,7 @@ impl<H: Handler> Service for H {
 
     #[inline]
     fn handle(&self, (): &mut (), event: Event<'_, H::Ticket>, out: &mut Out<'_>) -> impl Future<Output = ()> + Send {
-        let Event::Datagram(request) = event else { unreachable!("a handler has no shards, and so no timers") };
+        let Event::Datagram(request) = event else { unreachable!("a handler has no shards, and so no other events") };
         Handler::handle(self, request, &mut out.reply)
     }
 

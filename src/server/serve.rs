@@ -300,7 +300,7 @@ impl Server {
         let (count, config) = (self.start.packets, &self.start.bound.config);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
-        let requests = Serving::new(handler, self.udp_addresses(), credit, count);
+        let requests = Serving::new(handler, &self.start.bound.spawning.0.outside, self.udp_addresses(), credit, count);
         life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving)
     }
 }

@@ -24,8 +24,8 @@ pub(crate) enum Ready {
     Request(usize),
     /// Work spawned by an outside thread; never in the worker-local queue.
     Spawned(Arc<dyn AnyChild>),
-    /// Timers of shards are due; never in the worker-local queue.
-    Timers,
+    /// Shards are to get events; never in the worker-local queue.
+    Events,
 }
 
 /// Makes the calling thread a worker of one server, with a worker-local queue, as long as this

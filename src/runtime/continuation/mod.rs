@@ -10,12 +10,12 @@
 mod cancel;
 mod child;
 mod context;
+mod events;
 mod join_state;
 mod local_queue;
 mod outcome;
 mod poll;
 mod resumable;
-mod timers;
 mod wait_slot;
 mod waiter;
 
@@ -27,12 +27,12 @@ pub(crate) use context::{
     Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
     joined, passed_checkpoint, pauses_for,
 };
+pub(crate) use events::{Due, Events, MESSAGES_MAX, TIMERS_MAX};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
 pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;
-pub(crate) use timers::{TIMERS_MAX, Timers};
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 

@@ -62,8 +62,9 @@ pub(super) fn explore(
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
-    let serving = Serving::new(handler, &[address], credit, scenario.packets);
-    let result = explore_with(scenario, &packets, &serving, serving.make(), fault, flaw);
+    let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
+    let serving = Serving::new(handler, &outside, &[address], credit, scenario.packets);
+    let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), fault, flaw);
     in_virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
@@ -72,7 +73,7 @@ pub(super) fn explore(
 fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     scenario: &Scenario,
     packets: &'s ObjectPool<PacketBody<Place>>,
-    serving: &Serving<'s, '_, Scripted>,
+    (serving, outside): (&Serving<'s, '_, Scripted>, &Arc<Outside>),
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
@@ -80,8 +81,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let workers = scenario.workers;
     let runtime_id = new_runtime_id();
     let count = scenario.packets + workers + 1;
-    let outside = Arc::new(Outside::new(count));
-    let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, &outside)));
+    let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, outside)));
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(scenario);
@@ -101,7 +101,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         wait_slots: WaitSlots::new(count, count),
         repeats: Repeats::new(640),
         shards: Shards::new(STATELESS, scenario.packets, scenario.set_aside).unhashed(),
-        outside: &outside,
+        outside,
         runtime_id,
         classified: scenario.classified,
         transport: &transport,

@@ -38,7 +38,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             self.be_lame_duck(demands);
         }
         self.bound.spawning.0.close();
-        self.common.serving.timers.stop();
+        if H::SHARDS > 0 {
+            self.common.serving.events.stop(H::HEARS_STOP);
+        }
         tracing::info!(in_flight = self.bound.board.metrics.in_flight(), "draining");
         let (group, leaves) = (&self.bound.listening.group, self.leaves_sockets());
         if leaves {
@@ -57,7 +59,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             }
             Ok(())
         };
-        let under_way = || self.bound.spawning.0.under_way();
+        let under_way = || self.bound.spawning.0.under_way() + self.common.serving.events.listed();
         let group = (!leaves).then_some(group);
         let Err(again) = drain(group, &self.bound.board.metrics, self.shared, under_way, &all_ended, until) else {
             return (false, deadline.minus(clock::now()));
@@ -91,6 +93,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
         self.shared.each().for_each(Shared::stop_receiving);
+        self.common.serving.events.close();
         self.shared.each().for_each(Shared::abandon);
         self.shared.each().for_each(Shared::stop);
         self.shed_waiting(engine);
@@ -110,6 +113,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         // After a drain the sockets are empty, except for a datagram that the kernel was handling
         // when the gate shut.
         self.shed_waiting(engine);
+        self.common.serving.events.close();
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
         }

@@ -131,7 +131,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
 fn runtime<H: Service>(serving: &Serving<'_, '_, H>, outside: &Arc<Outside>) -> io::Result<Runtime> {
     let runtime = admin::runtime()?;
     if H::SHARDS > 0 {
-        runtime.spawn(serving.timers.alarm().clone().ring(Arc::clone(outside)));
+        runtime.spawn(serving.events.alarm().clone().ring(Arc::clone(outside)));
     }
     Ok(runtime)
 }

@@ -8,14 +8,14 @@ use crate::handler::{Admitted, Arrival, Event, Extents, Out, Reply, Request, Ser
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
-use crate::runtime::continuation::{Timers, lock};
+use crate::runtime::continuation::{Due, Events, Outside, lock};
 use crate::sched::overload::Stay;
 use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A packet in use.
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
@@ -103,7 +103,7 @@ pub(crate) struct Envelope {
     /// How long it has waited for permits to work uninterrupted, and whether it waits for one.
     pub permit_wait: Nanos,
     pub awaits_permit: bool,
-    /// Whether it is an event of a shard's timers, and no request.
+    /// Whether it is an event that comes from no datagram.
     pub fires: bool,
     /// The number of the packet that the request lives in.
     pub packet: usize,
@@ -167,8 +167,9 @@ impl Default for Source {
     }
 }
 
-/// Keys that one event handles, at most. Other requests of the shard come before the rest.
-const KEYS_MAX: usize = 64;
+/// Keys and messages that one event handles, at most. Other requests of the shard come before the
+/// rest.
+const DUE_MAX: usize = 64;
 
 /// Where one packet returns to from a future that was dropped half-way.
 type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
@@ -193,8 +194,8 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
     /// When the requests came that are not finished.
     pub(crate) unfinished: Unfinished,
     states: States<H::Shard>,
-    /// The timers of the shards.
-    pub(crate) timers: Timers,
+    /// What shards get beside datagrams.
+    pub(crate) events: Arc<Events>,
     /// Packets whose futures were dropped half-way, each in the place of its number.
     dropped: Box<[Place<'s, H::Ticket>]>,
 }
@@ -202,12 +203,18 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
 impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// The server's part that runs `handler`. It has sockets at `addresses` and packets with the
     /// numbers 0 to `packets - 1`.
-    pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
+    pub(crate) fn new(
+        handler: &'h H,
+        outside: &Arc<Outside>,
+        addresses: &[SocketAddr],
+        credit: Credit,
+        packets: usize,
+    ) -> Serving<'s, 'h, H> {
         const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
         let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        let (timers, unfinished) = (Timers::new(H::SHARDS), Unfinished::new(packets));
-        Serving { handler, addresses: addresses.into(), credit, unfinished, states, timers, dropped }
+        let (events, unfinished) = (Arc::new(Events::new(H::SHARDS, outside)), Unfinished::new(packets));
+        Serving { handler, addresses: addresses.into(), credit, unfinished, states, events, dropped }
     }
 
     /// The number of shards in which requests take turns.
@@ -229,9 +236,9 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             self.fire(state, body).await;
         } else {
             let (room, taken_at) = self.room(&body.envelope);
-            let timers = self.timers_of(body.shard);
+            let events = self.events_of(body.shard);
             let (request, place) = body.parts();
-            let mut out = Out { reply: Reply::new(&mut place[..room]), timers };
+            let mut out = Out { reply: Reply::new(&mut place[..room]), events };
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
             let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
@@ -249,20 +256,25 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         packet
     }
 
-    /// Handles the keys of a shard whose timers are due.
+    /// Handles what a shard is to get beside datagrams.
     async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
-        let timers = self.timers_of(body.shard);
-        let mut out = Out { reply: Reply::new(&mut []), timers };
-        for _ in 0..KEYS_MAX {
-            let Some(key) = timers.and_then(|(timers, shard)| timers.pop(shard, clock::now())) else { break };
-            self.handler.handle(state, Event::Timer(key), &mut out).await;
+        let events = self.events_of(body.shard);
+        let mut out = Out { reply: Reply::new(&mut []), events };
+        for _ in 0..DUE_MAX {
+            let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
+                Some(Due::Timer(key)) => Event::Timer(key),
+                Some(Due::Message(message)) => Event::Message(message),
+                Some(Due::Stopping) => Event::Stopping,
+                None => break,
+            };
+            self.handler.handle(state, event, &mut out).await;
         }
         (body.extents, body.excess) = (Extents::default(), None);
     }
 
-    /// The timers of `shard`, where the service has shards.
-    fn timers_of(&self, shard: Option<u32>) -> Option<(&Timers, u32)> {
-        shard.filter(|_| H::SHARDS > 0).map(|shard| (&self.timers, shard))
+    /// What `shard` gets beside datagrams, where the service has shards.
+    fn events_of(&self, shard: Option<u32>) -> Option<(&Arc<Events>, u32)> {
+        shard.filter(|_| H::SHARDS > 0).map(|shard| (&self.events, shard))
     }
 
     /// Makes the future of [`Serving::drive`] for a packet.

@@ -97,8 +97,8 @@ impl<J> Shards<J> {
         self.of(handler::Shard::Of(self.hasher.as_ref().map_or(0, |hasher| hasher.hash_one(peer))))
     }
 
-    /// Brings `job`, which lives in the packet of this number, to its shard. An `event` of timers
-    /// is set aside without room, too: a shard has one at a time.
+    /// Brings `job`, which lives in the packet of this number, to its shard. An `event` from
+    /// no datagram is set aside without room, too: a shard has one at a time.
     pub(crate) fn enter(&self, shard: u32, (number, event): (usize, bool), job: J) -> Entered<J> {
         let mut shard = self.shard(shard);
         if !shard.busy {

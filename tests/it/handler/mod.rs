@@ -4,6 +4,7 @@ mod flows;
 mod fork;
 mod handler_api;
 pub(crate) mod handlers;
+mod messages;
 mod own_metrics;
 mod reasons;
 mod repeats;

@@ -2,7 +2,7 @@
 //! waits, or it ends.
 
 use super::Engine;
-use crate::fate::{Fate, ShardEvent};
+use crate::fate::Fate;
 use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
@@ -289,7 +289,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         if let Some(shard) = packet.shard.take() {
             if H::SHARDS > 0 && packet.envelope.fires {
-                self.common.serving.timers.fired(shard);
+                self.common.serving.events.fired(shard);
             }
             self.let_next_out(shard, packet.envelope.id);
         }
@@ -326,17 +326,17 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Whether timers are due, by the last reading of the clock.
+    /// Whether shards are to get events, by the last reading of the clock.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        H::SHARDS > 0 && self.common.serving.timers.is_due(self.now)
+        H::SHARDS > 0 && self.common.serving.events.is_due(self.now)
     }
 
-    /// Makes an event of each shard with timers that are due, as far as there are packets.
+    /// Makes an event of each shard that is to get one, as far as there are packets.
     #[cold]
     fn fire(&mut self) {
         let (common, now) = (self.common, L::now());
-        common.serving.timers.fire(now, |shard| {
+        common.serving.events.fire(now, |shard, kind| {
             if self.running.let_out.len() >= BATCH {
                 return false;
             }
@@ -344,7 +344,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let stay = Stay { validated: true, ..Stay::new(now) };
             packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
             self.recorder.received(1);
-            self.recorder.count(Counter::ShardEvents(ShardEvent::Timer));
+            self.recorder.count(Counter::ShardEvents(kind));
             common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
             let fits = self.enter(packet, shard);
             self.running.let_out.extend(fits);
@@ -376,9 +376,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     work.queued(self.now);
                     Ready::Spawned(Job::Child(work))
                 }
-                continuation::Ready::Timers => {
+                continuation::Ready::Events => {
+                    self.common.serving.events.hear();
                     self.fire();
-                    self.common.serving.timers.heard();
+                    self.common.serving.events.heard();
                     return self.next_ready();
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
