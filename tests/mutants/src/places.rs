@@ -142,7 +142,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 // A constant. If it is no number, the mutant does not compile, and another one
                 // takes its place.
                 let name = path.path.segments.last().map(|name| name.ident.to_string()).unwrap_or_default();
-                if name.len() > 1 && !name.contains(char::is_lowercase) {
+                if name.len() > 1 && !name.contains(char::is_lowercase) && !is_fixed(&path.path) {
                     self.number(Kind::TenTimes, expr);
                 }
             }
@@ -200,6 +200,18 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_type(&mut self, _: &'ast syn::Type) {}
     fn visit_angle_bracketed_generic_arguments(&mut self, _: &'ast syn::AngleBracketedGenericArguments) {}
     fn visit_macro(&mut self, _: &'ast syn::Macro) {}
+}
+
+/// Whether ten times this constant is the constant: zero, infinity, or the most that its type holds.
+fn is_fixed(path: &syn::Path) -> bool {
+    let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+    let saturates =
+        |of| "u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize Nanos Duration".split(' ').any(|it| it == of);
+    match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [.., "Nanos" | "Duration", "ZERO"] | [.., "f32" | "f64", "INFINITY" | "NEG_INFINITY"] => true,
+        [.., of, "MAX"] => saturates(of),
+        _ => false,
+    }
 }
 
 fn is_call(expr: &Expr) -> bool {

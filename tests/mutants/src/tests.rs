@@ -72,6 +72,17 @@ fn tests_have_no_switch() {
     assert_eq!(files, ["src/a/c.rs", "src/a/mod.rs"]);
 }
 
+// Has a constant no switch that ten times leaves as it is? Has every other one?
+#[test]
+fn ten_times_nothing_is_no_mistake() {
+    for name in ["Nanos::ZERO", "time::Duration::ZERO", "f64::INFINITY", "std::u64::MAX", "i8::MAX", "Nanos::MAX"] {
+        assert!(places_in(&format!("fn f() {{ g({name}) }}")).is_empty(), "{name}");
+    }
+    for name in ["ZERO", "a::ZERO", "INFINITY", "f64::MAX", "f64::MIN_POSITIVE", "i8::MIN", "Limits::MAX", "MAX"] {
+        assert_eq!(places_in(&format!("fn f() {{ g({name}) }}")).len(), 1, "{name}");
+    }
+}
+
 // Does the seed alone decide what is drawn, folder by folder, with no two at one operator? Does a
 // refused place leave the others where they were?
 #[test]
