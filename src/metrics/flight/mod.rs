@@ -298,6 +298,7 @@ mod tests {
         let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
         assert_eq!(Slice::of(slice.words()), slice);
         assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
+        assert_eq!([0, 1, 16, 17, 100, 1_024].map(Track::slots), [16_384, 16_384, 16_384, 8_192, 2_048, 1_024]);
     }
 
     // Does a lack of packets give one slice for as long as it lasts? Are runs meanwhile seen too?

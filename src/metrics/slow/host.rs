@@ -77,3 +77,44 @@ impl Host {
 
 /// Shortest pause that is noticed. On a busy host the control thread itself is a little late.
 const PAUSE_MIN: Nanos = Nanos::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// Readings at 1.0, 1.2 and 1.5 s.
+    fn host(mut tick: impl FnMut(u64) -> Tick) -> Host {
+        let mut host = Host::default();
+        [1_000, 1_200, 1_500].into_iter().for_each(|ms| host.add(Tick { at: MS(ms), ..tick(ms) }));
+        host
+    }
+
+    // Does a time between two readings count by the part of it that is asked for, and no other?
+    #[test]
+    fn a_wait_is_interpolated_between_readings() {
+        // 1 ms of the first 200, and all of the other 300.
+        let off_cpu = |ms| vec![MS(0), MS([7, 8, 308][(ms as usize - 1_000) / 200])];
+        let host = host(|ms| Tick { off_cpu: off_cpu(ms), ..Tick::default() });
+        let of = |from, until| host.off_cpu(1, MS(from), MS(until)).as_micros_f64();
+        assert_eq!(
+            [of(900, 1_100), of(1_100, 1_300), of(1_250, 1_350), of(1_500, 9_000)],
+            [500.0, 100_500.0, 1e5, 0.0]
+        );
+        assert_eq!([0, 2].map(|worker| host.off_cpu(worker, MS(0), MS(9_000))), [MS(0); 2], "the second one waited");
+        let at_once =
+            Host { ticks: [0, 4].map(|ns| Tick { at: Nanos::new(ns), throttled: MS(ns), ..Tick::default() }).into() };
+        assert_eq!(at_once.grown(|tick| Some(&tick.throttled), Nanos::new(2), MS(1)), MS(2), "of four in 4 ns");
+    }
+
+    // Is a late reading a pause from the reading before, and one that is late by no more than
+    // `PAUSE_MIN` none?
+    #[test]
+    fn a_late_reading_is_a_pause() {
+        for (every, paused) in [(250, 0), (249, 250), (149, 350)] {
+            let host = host(|_| Tick { every: MS(every), ..Tick::default() });
+            assert_eq!(host.paused(MS(1_100), MS(1_450)), MS(paused), "a reading every {every} ms");
+        }
+    }
+}

@@ -72,4 +72,13 @@ fn what_is_waited_for_is_told_meanwhile() {
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
     }
+    let of = |sockets: &[u64]| slow.report(&metrics, &[], sockets, &CLASS_NAMES, MS(20))["sockets"].clone();
+    assert_eq!(of(&[0]), json!([]), "an empty socket is not listed");
+    let socket = &of(&[7])[0];
+    assert_eq!((&socket["worker"], &socket["waiting_bytes"]), (&0.into(), &7.into()), "{socket}");
+    assert_eq!(
+        (&socket["culprit"]["cause"], &socket["culprit"]["held_us"]),
+        (&"no_checkpoint".into(), &100.0.into()),
+        "{socket}"
+    );
 }

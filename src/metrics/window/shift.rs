@@ -183,6 +183,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn buckets_are_half_octaves() {
+        assert_eq!(
+            [0, 1, 2, 3, 4, 1 << 39, 1 << 40, u64::MAX].map(|ns| bucket_of(Nanos::new(ns))),
+            [0, 1, 3, 4, 5, 79, 80, 80]
+        );
+    }
+
     // Is a shift of the mix seen in the first second of 10,000 requests, also if only rare requests
     // shifted?
     #[test]

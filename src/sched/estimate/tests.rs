@@ -17,6 +17,10 @@ fn a_gap_stands_between_two_humps() {
     let gap = bimodal((500, 19_900), (500_000, 100)).widest_gap().expect("extreme bimodal has one");
     assert!(gap.below >= Nanos::new(500) && gap.below < Nanos::new(1_000), "{gap:?}");
     assert!(gap.above <= Nanos::new(500_000) && gap.above > Nanos::new(250_000), "{gap:?}");
+    // Fifty requests of 600 ns are too many inside the gap of the hundred, so they are below it.
+    let three = [(500, 100), (600, 50), (500_000, 100)].map(|(ns, count)| (Nanos::new(ns), count));
+    let between = Gap { below: Nanos::new(725), above: Nanos::new(370_728) };
+    assert_eq!(ServiceTimes::new(three).widest_gap(), Some(between));
     let interrupted = [(500, 19_900), (4_000, 5), (15_000, 5), (60_000, 5), (500_000, 100)];
     for (times, has_gap, what) in [
         (bimodal((1_000, 5_000), (100_000, 5_000)), true, "high bimodal"),
@@ -24,7 +28,12 @@ fn a_gap_stands_between_two_humps() {
         (ServiceTimes::new(interrupted.map(|(ns, count)| (Nanos::new(ns), count))), true, "a few interruptions"),
         (bimodal((1_000, 50_000), (1_100, 50_000)), false, "alike"),
         (bimodal((20_000, 4_400), (5_700, 4_400)), false, "too narrow to matter"),
-        (bimodal((500, 20_000), (500_000, 3)), false, "outliers"),
+        (bimodal((500, 9_000), (2_100, 9_000)), true, "five buckets"),
+        (bimodal((500, 9_000), (2_000, 9_000)), false, "four buckets"),
+        (bimodal((500, 20_000), (500_000, 20)), true, "no outliers"),
+        (bimodal((500, 20_000), (500_000, 19)), false, "outliers"),
+        (bimodal((950, 4_000), (10_000, 20)), true, "a twentieth of the time"),
+        (bimodal((950, 4_001), (10_000, 20)), false, "less of the time"),
         (ServiceTimes::default(), false, "nothing"),
         (drawn(Exp::new(1.0 / 10_000.0).expect("a rate")), false, "one hump: exponential"),
         (drawn(LogNormal::new(9.0, 2.0).expect("a spread")), false, "one hump: lognormal"),

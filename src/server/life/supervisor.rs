@@ -71,3 +71,15 @@ impl Supervisor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_is_fed_four_times_in_its_interval() {
+        let every = |ms| Supervisor { listens: true, watchdog: ms }.watchdog_every();
+        let fed = [None, Some(0), Some(3), Some(10_000)].map(|ms| every(ms.map(Duration::from_millis)));
+        assert_eq!(fed, [None, Some(1), Some(1), Some(2_500)].map(|ms| ms.map(Nanos::from_millis)));
+    }
+}

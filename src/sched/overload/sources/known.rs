@@ -191,4 +191,25 @@ mod tests {
             assert!(needs.contains(&light) || light == needs.end, "{light} of {many} and {few}");
         }
     }
+
+    // Are the mean and the variance of a source's use those of an EWMA over 8 decisions, and is the
+    // lower bound of its offer 2.5 deviations below it?
+    #[test]
+    fn a_source_is_known_by_its_mean_and_its_variance() {
+        let mut known = Known::default();
+        known.add(true, Part::Later, 80.0);
+        known.advance(1.0, 1.0, true);
+        assert_eq!((known.used, known.variance, known.offered()), (80.0, 6_400.0, 80.0));
+        known.add(false, Part::Later, 160.0);
+        known.add(false, Part::Refused, 160.0);
+        known.add(false, Part::First { begun: 2.0, ended: 1.0 }, 0.0);
+        known.add(false, Part::Unbegun { requests: 6.0 }, 0.0);
+        assert_eq!(known.asked(1.5), 1.0 + (6.0 + 0.5 * TELL) / (2.0 + TELL));
+        known.advance(2.0, 0.5, false);
+        assert_eq!((known.used, known.variance, known.offered()), (90.0, 6_300.0, 96.0));
+        assert!((known.surely_offered() - 41.3496).abs() < 1e-3, "{}", known.surely_offered());
+        assert_eq!(known.validated, VALIDATED_FOR - 2);
+        known.validated = 2;
+        assert_eq!([known.forget(), known.forget(), known.forget()], [true, false, false]);
+    }
 }
