@@ -260,6 +260,48 @@ mod tests {
     use crate::sched::Tuning;
     use std::os::fd::AsFd;
 
+    type Pipe = (mio::unix::pipe::Sender, mio::unix::pipe::Receiver);
+
+    /// Two groups of two workers, and their ingresses.
+    fn two() -> (Groups<usize>, Members<usize>, [Pipe; 4]) {
+        let policy = Tuning::new(2, Nanos::ZERO).policy("global");
+        let pipes = [(); 4].map(|()| mio::unix::pipe::new().expect("a pipe"));
+        let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_fd());
+        let (groups, workers) = Groups::new(&policy, &[2, 2], Wait::Park, &ingress, 4_000).expect("readiness queues");
+        (groups, workers, pipes)
+    }
+
+    // Does an idle worker take jobs of a full group, from its queues and then its deques, one each
+    // `HELP_EVERY`? Does it wake another worker if more is queued there?
+    #[test]
+    fn an_idle_worker_helps_a_full_group() {
+        let (groups, workers, _pipes) = two();
+        let (own, full) = (groups.of(0), groups.of(1));
+        [1, 2].into_iter().for_each(|job| assert_eq!(full.queues.push(0, 0, job), Ok(())));
+        workers[3].1.deque.push(3);
+        own.idle.announce(1, false);
+        // At this time, the job that is found, and the number of workers that still sleep.
+        let help = |time: Nanos| match groups.help(0, time) {
+            Some(Found::Job(job)) => (job, own.idle.asleep(0)),
+            Some(Found::Socket(..)) => panic!("the sockets are empty"),
+            None => (0, own.idle.asleep(0)),
+        };
+        assert_eq!([HELP_EVERY.minus(Nanos::new(1)), HELP_EVERY, HELP_EVERY].map(help), [(0, 1), (1, 0), (0, 0)]);
+        own.idle.announce(1, false);
+        assert_eq!([2, 3, 4].map(|time| help(HELP_EVERY.times(time))), [(2, 1), (3, 1), (0, 1)]);
+        // One worker naps at a time, and none is called meanwhile.
+        assert_eq!([0, 0].map(|own| groups.naps(own)), [true, false]);
+        groups.call();
+        assert_eq!(own.idle.asleep(0), 1);
+        groups.end_nap();
+        groups.call();
+        assert_eq!(own.idle.asleep(0), 0);
+        // A group with a sleeper is not full.
+        full.idle.announce(0, false);
+        assert_eq!(full.queues.push(0, 0, 4), Ok(()));
+        assert_eq!((help(Nanos::MAX), groups.naps(0), full.leftover()), ((0, 0), false, Some(4)));
+    }
+
     // Does a worker that always has work take jobs of another group if far more wait there, in
     // queues and deques? Jobs are the numbers of their groups. One worker of the second group runs.
     // Before its first rare search it does 59 jobs, and 141 are left.
@@ -268,11 +310,7 @@ mod tests {
         for (queued, in_deque, taken) in
             [([500, 200], 0, 41), ([300, 200], 0, 2), ([298, 200], 0, 0), ([0, 200], 500, 41), ([1, 200], 299, 2)]
         {
-            let policy = Tuning::new(2, Nanos::ZERO).policy("global");
-            let pipes = [(); 4].map(|()| mio::unix::pipe::new().expect("a pipe"));
-            let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_fd());
-            let (groups, mut workers) =
-                Groups::new(&policy, &[2, 2], Wait::Park, &ingress, 4_000).expect("readiness queues");
+            let (groups, mut workers, _pipes) = two();
             for (group, count) in queued.into_iter().enumerate() {
                 (0..count).for_each(|_| assert_eq!(groups.of(group).queues.push(0, 0, group), Ok(())));
             }

@@ -97,6 +97,10 @@ impl<J> Queues<J> {
 mod tests {
     use super::*;
 
+    fn turns<J>(queues: &Queues<J>) -> Vec<usize> {
+        queues.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
+    }
+
     #[test]
     fn the_bound_is_that_of_all_queues_together() {
         let queues = Queues::new(8, 4, 3);
@@ -115,6 +119,7 @@ mod tests {
         assert_eq!(left, [10, 12, 14]);
         assert_eq!(queues.pop(0, &mut next), None);
         assert_eq!(queues.count.load(Ordering::Relaxed), 0);
+        assert_eq!(turns(&queues), [0; 5], "one shard needs no choice");
     }
 
     #[test]
@@ -136,10 +141,12 @@ mod tests {
         for job in 0..EACH {
             assert_eq!((queues.push(0, 0, job), queues.push(1, 1, job)), (Ok(()), Ok(())));
         }
+        assert_eq!(turns(&queues)[..3], [EACH, EACH, 0], "each producer counts its own");
         // Alternates between two queues, because each queue has its own rotation.
         for taken in 0..EACH {
             let jobs = [0, 1].map(|pool| queues.pop(pool, &mut next).expect("as many as were put"));
             assert!(jobs.iter().all(|job| job.abs_diff(taken) < shards), "{jobs:?} after {taken}");
         }
+        assert_eq!((queues.push(0, OUTSIDE, 0), turns(&queues)[workers..].to_vec()), (Ok(()), vec![1]));
     }
 }

@@ -1,6 +1,9 @@
 //! Does an overloaded worker under `shed` give away exactly what is too much?
 
 use super::*;
+use crate::runtime::world::ThreadWorld;
+use crate::sched::View;
+use std::rc::Rc;
 
 /// A single worker is stuck in the first job of a batch of sixteen. Do the next eight stay in its
 /// deque, and the rest in the queue?
@@ -42,4 +45,19 @@ fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
         assert_eq!(order, expected, "worker {} came free, {second} was overloaded", free.0);
         play.release.send(()).expect("one is stuck");
     });
+}
+
+// Does a worker know how much waits in its own deque, in those of others, and in the queues?
+#[test]
+fn a_worker_sees_what_waits() {
+    let pipes = [(); 3].map(|()| mio::unix::pipe::new().expect("a pipe"));
+    let ingress = pipes.each_ref().map(|(_, ingress)| ingress.as_fd());
+    let (shared, mut workers) = Shared::new(pools(&[2, 1]), Wait::Park, &ingress, 8).expect("readiness queues");
+    (0..3).for_each(|job| workers[1].deque.push(job));
+    workers[2].deque.push(3);
+    let world = ThreadWorld::new(2, &shared, Rc::new(workers.pop().expect("three").deque));
+    assert_eq!([0, 1, 2].map(|worker| world.backlog(worker)), [0, 3, 1]);
+    [(0, None), (1, Some(2)), (1, None)].into_iter().for_each(|(queue, by)| shared.queue(queue, by, 4).expect("room"));
+    assert_eq!((world.queue_len(0), world.queue_len(1), world.queued(), world.places()), (1, 2, 3, 8));
+    while shared.leftover().is_some() {}
 }

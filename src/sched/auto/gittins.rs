@@ -228,6 +228,41 @@ mod tests {
         assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
     }
 
+    // May yields take a 400th of the time, and no more? Do a thousandth of the requests, or 20, say
+    // nothing about the distribution, and one more something?
+    #[test]
+    fn bounds_belong_to_the_side_that_they_are_said_to() {
+        let first = |heavy| {
+            let times = times(&[(300, 900), (heavy, 100)]);
+            shortest_first_level(&times, &buckets(&times), Nanos::new(10))
+        };
+        // A tenth of the requests yields for 10 ns each, where the mean is 400 and 399 ns.
+        assert_eq!([1_300, 1_290].map(first), [305.0, 1_328.0]);
+        let stretches = |light, heavy| {
+            let times = times(&[(1_000, light), (100_000, heavy)]);
+            Descent::new(&times, &times, YIELD).stretches.len()
+        };
+        assert_eq!([stretches(980, 20), stretches(979, 21)], [1, 2]);
+        assert_eq!([stretches(99_900, 100), stretches(99_899, 101)], [1, 2]);
+        let halves: Vec<f64> = (0..20).map(|power| 0.5_f64.powi(power)).collect();
+        assert_eq!(bounds(&[1.0, 0.51, 0.5, 0.3, 0.2]), [0.255_f64.sqrt(), 0.06_f64.sqrt()]);
+        let few = bounds(&halves);
+        assert_eq!((few.len(), few[0]), (6, (0.25_f64 * 0.125).sqrt()), "steps of a factor from 2 to 4.9");
+    }
+
+    // Is the index the most that end per time until an interruption, with the yields of all?
+    #[test]
+    fn the_index_is_the_best_rate() {
+        let bucket = |end, count, time| Bucket { end, count, time };
+        let buckets = [bucket(10.0, 90.0, 900.0), bucket(100.0, 10.0, 1_000.0)];
+        let of = |least| index(&buckets, 0.0, 1.0, least);
+        assert_eq!(of(0.0), Some((90.0 / (900.0 + 10.0 * 10.0 + 100.0), 1)));
+        assert_eq!(of(50.0), Some((90.0 / (900.0 + 10.0 * 50.0 + 100.0), 1)), "interrupted later");
+        assert_eq!(of(100.0), Some((100.0 / (1_900.0 + 100.0), 2)), "both end before");
+        assert_eq!(index(&buckets[1..], 10.0, 1.0, 10.0), Some((10.0 / (900.0 + 10.0), 1)), "of this age");
+        assert_eq!(index(&[], 0.0, 1.0, 0.0), None);
+    }
+
     // Where long-running requests end no later than fresh ones, is it first come, first served?
     #[test]
     fn light_tails_have_one_level() {

@@ -184,3 +184,26 @@ impl<F: Future> Slot<F> {
         (polled, joined)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::continuation::Outside;
+
+    // Has each wait slot a place? Do only jobs count that wait for what happens outside, and only
+    // until they are taken?
+    #[test]
+    fn jobs_wait_in_their_places() {
+        let (slots, outside) = (WaitSlots::new(2, 1), Arc::new(Outside::new(2)));
+        let [first, last] = [0, 1].map(|number| WaitSlot::new(0, number, &outside));
+        assert_eq!((slots.park('a', &last, true), slots.waiting(), slots.has_room()), (None, 1, false));
+        assert_eq!((slots.park('b', &first, false), slots.waiting()), (None, 1));
+        let mut seen = Vec::new();
+        slots.for_each(|job| seen.push(*job));
+        assert_eq!((seen, slots.take(1), slots.waiting(), slots.has_room()), (vec!['b', 'a'], Some('a'), 0, true));
+        assert_eq!([(); 2].map(|()| slots.take_any()), [Some('b'), None]);
+        last.leave();
+        last.wake();
+        assert_eq!((slots.park('c', &last, true), slots.waiting()), (Some('c'), 0), "woken before it waited");
+    }
+}

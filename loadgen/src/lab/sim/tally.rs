@@ -362,4 +362,17 @@ mod tests {
         assert_eq!((tally.latency_mean(None), tally.slowdown_mean(Some(0))), (Nanos::new(49_500), 49.5));
         assert_eq!((tally.latency_mean(Some(1)), tally.ended_at()), (Nanos::ZERO, us(99)));
     }
+
+    // Is the patience at least 1 us, in whole microseconds, and for runs that answered all?
+    #[test]
+    fn patience_answers_all() {
+        let mut tally = Tally::default();
+        let mut patience = |latency| {
+            tally.answered(0, Nanos::new(700), Nanos::new(latency), Nanos::new(latency), true);
+            tally.patience().map(Nanos::get)
+        };
+        assert_eq!([700, 2_701, 700].map(&mut patience), [Some(1_000), Some(3_000), Some(3_000)]);
+        tally.lost(0, Some(Fate::ShedExpired), true);
+        assert_eq!(tally.patience(), None);
+    }
 }

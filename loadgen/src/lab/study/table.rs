@@ -119,3 +119,30 @@ fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<S
         (fates.answered < came && !simulation.is_hopeless()).then(unanswered),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::study::scenario::Scenario;
+    use crate::lab::workload::Workload;
+    use forebay::inside::emulation::overheads::Overheads;
+
+    // With a goal, is only its class told? Without one, all of several classes?
+    #[test]
+    fn a_goal_tells_its_class_alone() {
+        let classes = |workload: &str, goal: Option<&str>| {
+            let workload: Workload = workload.parse().expect("a form");
+            let scenario = Scenario::new(&workload, 1, Overheads::NONE, 1, 1_000);
+            let goal = goal.map(|goal| goal.parse().expect("a goal"));
+            told(&scenario.run("global".parse().expect("a policy"), 0.5), goal.as_ref())
+                .iter()
+                .map(|(class, _)| *class)
+                .collect::<Vec<_>>()
+        };
+        let mixed = "bimodal:0.9:1us:20us";
+        assert_eq!(classes(mixed, Some("p99-slowdown-long<=10")), ["long"]);
+        assert_eq!(classes(mixed, Some("p99-slowdown<=10")), [ALL_CLASSES]);
+        assert_eq!(classes(mixed, None), [ALL_CLASSES, "short", "long"]);
+        assert_eq!(classes("fixed:1us", None), [ALL_CLASSES]);
+    }
+}

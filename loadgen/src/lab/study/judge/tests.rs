@@ -52,6 +52,7 @@ fn nothing_holds_before_the_least_run() {
     assert_eq!(judge(mixed, "global", 0.5, None, goal, 200_000).measured, least(mixed, 0.5));
     let short = judge(mixed, "global", 0.5, None, goal, 20_000);
     assert_eq!((short.verdict, short.measured), (Some(Verdict::Undecided), 20_000));
+    assert_eq!(short.tally.fates().answered, 22_000, "and a tenth before, which is not measured");
     // 20 times the 99^2 x 2 requests in which a backlog relaxes.
     let near = least("exponential:1us", 0.99) as f64;
     assert!((near / (20.0 * 99.0 * 99.0 * 2.0) - 1.0).abs() < 0.05, "{near}");
@@ -95,6 +96,17 @@ fn a_class_that_starves_is_a_failure() {
     let Some(Cause::Starves("long", slowdown)) = starving.cause() else { panic!("{:?}", starving.verdict) };
     assert!(slowdown > 20.0, "{slowdown}");
     assert!(starving.cause().is_some_and(|cause| cause.to_string().contains("class long starves, p99")));
+    // The limits of both classes: ten times what a request takes alone.
+    let guarded = |workload: &str, goal: &str| {
+        let workload: Workload = workload.parse().expect("a form");
+        let overheads = Overheads { wake: Nanos::from_micros(1), ..Overheads::NONE };
+        let scenario = Scenario::new(&workload, 4, overheads, 1, 1);
+        scenario.trial(&goal.parse().expect("a goal"), 0.5, 1.0, 1).guarded
+    };
+    assert_eq!(guarded("bimodal:0.99:1us:20us", goal), [(0, 20.0), (1, 10.5)]);
+    assert_eq!(guarded("bimodal:0.99:1us:20us", "p99-slowdown-long<=20"), [(0, 20.0), (1, f64::INFINITY)]);
+    assert_eq!(guarded("bimodal:0.99996:1us:20us", goal), [(0, 20.0)]);
+    assert_eq!(guarded("fixed:1us", goal), [(0, f64::INFINITY)]);
 }
 
 // Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server
