@@ -202,7 +202,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_macro(&mut self, _: &'ast syn::Macro) {}
 }
 
-/// Whether ten times this constant is the constant: zero, infinity, or the most that its type holds.
+/// Whether ten times this constant is the constant: zero, infinity, or the most of its type.
 fn is_fixed(path: &syn::Path) -> bool {
     let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
     let saturates =

@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    // Are the mean and the variance of a source's use those of an EWMA over 8 decisions, and is the
-    // lower bound of its offer 2.5 deviations below it?
+    // Are mean and variance those of an EWMA over 8 decisions? Is the lower bound of the offer 2.5
+    // deviations below it?
     #[test]
     fn a_source_is_known_by_its_mean_and_its_variance() {
         let mut known = Known::default();
