@@ -1,10 +1,12 @@
-//! The futures that a handler may await: [`checkpoint`], [`hop`], [`uninterrupted`], [`sleep`] and
-//! [`timeout`].
+//! The futures that a handler may await: [`checkpoint`], [`hop`], [`uninterrupted`], [`aside`],
+//! [`sleep`] and [`timeout`].
 
-use crate::runtime::continuation::{self, Resume};
+use crate::runtime::continuation::{self, Outcome, Resume};
+use crate::runtime::help;
 use crate::time::Nanos;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A preemption point: here the policy may move the handler to another worker, or end it. Costs 1
@@ -32,6 +34,27 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     Once(Some(|| continuation::pauses_for(Resume::Here))).await;
     result
+}
+
+/// The result of `work` that has no checkpoint and may take long, such as a signature. It runs on a
+/// helper thread at the kernel's lowest ordinary priority, and the handler waits without keeping a
+/// worker. So it delays other requests far less than [`uninterrupted`] does, even with a worker on
+/// each CPU. It is itself the last to get one. `work` owns what it uses, and goes on if the
+/// handler is dropped meanwhile. If 64 pieces of work wait for each CPU, it runs
+/// [uninterrupted](uninterrupted).
+///
+/// # Panics
+/// When `work` panics.
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let outcome = Arc::new(Outcome::new());
+    let made = Arc::clone(&outcome);
+    match help(work, move |result| made.complete(result)) {
+        Ok(()) => {
+            let made = poll_fn(|context| outcome.poll(context.waker())).await;
+            made.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message()))
+        }
+        Err(work) => uninterrupted(work).await,
+    }
 }
 
 /// Waits for `duration` without keeping a worker. Precise to 1 to 2 ms.

@@ -49,13 +49,13 @@ mod service;
 
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
-pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
+pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub(crate) use reply::Extents;
 pub use reply::{Overflow, Reply, TooManyDatagrams};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, NotTold, Out, Service, Teller, TooManyTimers};
+pub use service::{Event, NotTold, Out, Panicked, Service, Teller, TooManyTimers};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

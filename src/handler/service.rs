@@ -2,7 +2,8 @@
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
-use crate::runtime::continuation::{Events, MESSAGES_MAX, TIMERS_MAX};
+use crate::runtime::continuation::{Events, TIMERS_MAX};
+use crate::runtime::help;
 use crate::time::Nanos;
 use std::any::Any;
 use std::fmt;
@@ -167,15 +168,47 @@ impl<'a> Out<'a> {
         self.events.map_or(0, |(_, shard)| shard as usize)
     }
 
+    /// Lets a helper thread do `work`, as [`aside`](super::aside) does, but does not keep the shard
+    /// meanwhile. The result comes as an [`Event::Message`], even if many messages wait; if `work`
+    /// panics, it is a [`Panicked`].
+    ///
+    /// # Errors
+    /// [`NotTold`] with `work`, if 64 pieces of work wait for each CPU, or the system allows no
+    /// threads.
+    ///
+    /// # Panics
+    /// If the service has no shards.
+    pub fn aside<W, M>(&self, work: W) -> Result<(), NotTold<W>>
+    where
+        W: FnOnce() -> M + Send + 'static,
+        M: Send + 'static,
+    {
+        let (events, shard) = self.events.expect(NO_SHARDS);
+        let events = Arc::clone(events);
+        help(work, move |made| match made {
+            Ok(made) => events.report(shard, Box::new(made)),
+            Err(_) => events.report(shard, Box::new(Panicked)),
+        })
+        .map_err(NotTold)
+    }
+
     /// Sends messages to shards of the service, also from other threads and after this event.
     ///
     /// # Panics
     /// If the service has no shards.
     pub fn teller(&self) -> Teller {
-        let (events, _) = self.events.expect("a service without shards has no messages");
+        let (events, _) = self.events.expect(NO_SHARDS);
         Teller { events: Arc::clone(events) }
     }
 }
+
+/// Why there is no message.
+const NO_SHARDS: &str = "a service without shards has no messages";
+
+/// The message in place of a result: the work of [`Out::aside`] panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Panicked;
 
 /// Sends messages to the shards of a running service, from any thread. Cheap to clone.
 ///
@@ -213,9 +246,9 @@ pub struct Teller {
     events: Arc<Events>,
 }
 
-/// An error: the message was not sent, and is returned.
+/// An error: the message was not sent, or the work not begun, and is returned.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MESSAGES_MAX} messages wait for the shard, or the server has stopped")]
+#[error("as much waits as may, or the server has stopped")]
 #[non_exhaustive]
 pub struct NotTold<M>(pub M);
 

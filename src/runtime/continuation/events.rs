@@ -134,15 +134,25 @@ impl Events {
     /// there or the server stops.
     pub(crate) fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
         let shard = shard % self.shards.len();
-        let mut own = lock(&self.shards[shard]);
+        let own = lock(&self.shards[shard]);
         if own.messages.len() >= MESSAGES_MAX || self.closed.load(Ordering::SeqCst) {
             return Err(message);
         }
-        own.messages.push_back(Box::new(message));
-        self.publish(shard as u32, &mut own);
+        self.put(shard as u32, own, Box::new(message));
+        Ok(())
+    }
+
+    /// Sends `shard` the result of work that it has begun, even if too many messages wait. What is
+    /// begun has a bound of its own.
+    pub(crate) fn report(&self, shard: u32, result: Box<dyn Any + Send>) {
+        self.put(shard, lock(&self.shards[shard as usize]), result);
+    }
+
+    fn put(&self, shard: u32, mut own: MutexGuard<'_, Own>, message: Box<dyn Any + Send>) {
+        own.messages.push_back(message);
+        self.publish(shard, &mut own);
         drop(own);
         self.alarm.ring_now(&self.outside);
-        Ok(())
     }
 
     /// Whether something may be due at `now`.

@@ -7,8 +7,8 @@ use forebay::{Event, Out, Service};
 
 const SHARDS: usize = 8;
 
-/// A request begins a message that goes from shard to shard, as often as its second byte says; if
-/// its first byte is 't', another thread sends it. Then it is told that it is over.
+/// A request begins a message that goes from shard to shard, as often as its second byte says. If
+/// its first byte is 't', another thread sends it.
 #[derive(Clone, Default)]
 struct Relay {
     /// How many messages have been sent for requests, and how many are over.

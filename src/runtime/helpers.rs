@@ -1,0 +1,106 @@
+//! Helpers: threads for work without checkpoints, at the lowest ordinary priority of the kernel.
+//!
+//! A worker that wakes takes its CPU from a helper within the kernel's wake-up latency. So work on a
+//! helper delays no request by its own length, also where each CPU has a worker.
+//!
+//! All servers and runtimes of a process share the helpers. They start when they are first needed,
+//! as many as there are CPUs, and live as long as the process.
+
+use super::continuation::{Panic, guarded, lock};
+use nix::sched::{sched_getaffinity, sched_setaffinity};
+use nix::unistd::{Pid, getpid};
+use rustix::process::setpriority_process;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::{self, Builder};
+
+/// Work for a helper.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// How much work may wait for each helper. At a millisecond each, the last one waits 64 ms.
+const WAITING_PER_HELPER: usize = 64;
+
+/// The priority of helpers, a nice value: their share is 1/69 of that of a worker on the same CPU.
+const NICE: i32 = 19;
+
+static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
+static SOME: Condvar = Condvar::new();
+/// How many there are, once they have been started.
+static HELPERS: OnceLock<usize> = OnceLock::new();
+
+/// Lets a helper do `work`, and then `end` with the result. Gives the work back if too much waits,
+/// or the system allows no helper.
+pub(crate) fn help<W, R>(work: W, end: impl FnOnce(Result<R, Panic>) + Send + 'static) -> Result<(), W>
+where
+    W: FnOnce() -> R + Send + 'static,
+{
+    let helpers = *HELPERS.get_or_init(start);
+    let mut waiting = lock(&WAITING);
+    if waiting.len() >= helpers * WAITING_PER_HELPER {
+        return Err(work);
+    }
+    waiting.push_back(Box::new(move || end(guarded(work))));
+    drop(waiting);
+    SOME.notify_one();
+    Ok(())
+}
+
+/// Starts the helpers; returns how many the system allowed.
+fn start() -> usize {
+    let wanted = thread::available_parallelism().map_or(1, usize::from);
+    let begin = |number| Builder::new().name(format!("helper-{number}")).spawn(serve).is_ok();
+    (0..wanted).take_while(|number| begin(*number)).count()
+}
+
+fn serve() {
+    // The worker that started this thread may be bound to one CPU.
+    if let Ok(cpus) = sched_getaffinity(getpid()) {
+        let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
+    }
+    // Each process may lower its priority.
+    let _ = setpriority_process(None, NICE);
+    loop {
+        let waiting = SOME.wait_while(lock(&WAITING), |waiting| waiting.is_empty());
+        let work = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
+        if let Some(work) = work {
+            // Dropping a result may panic too.
+            let _ = guarded(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    // Is work done at the lowest priority, and given back where too much waits? Method: all helpers
+    // are held up, then the queue is filled.
+    #[test]
+    fn helpers_are_nice_and_have_a_bound() {
+        let helpers = *HELPERS.get_or_init(start);
+        let ((begun, begins), (release, held)) = (channel(), channel::<()>());
+        let held = std::sync::Arc::new(Mutex::new(held));
+        for _ in 0..helpers {
+            let (begun, held) = (begun.clone(), held.clone());
+            let work = move || {
+                begun.send(rustix::process::getpriority_process(None)).expect("the test waits");
+                let _ = lock(&held).recv();
+            };
+            assert!(help(work, |_| {}).is_ok());
+        }
+        for _ in 0..helpers {
+            assert_eq!(begins.recv().expect("all begin"), Ok(NICE));
+        }
+        let (done, ended) = channel();
+        let fit = (0..=helpers * WAITING_PER_HELPER)
+            .take_while(|number| {
+                let (number, done) = (*number, done.clone());
+                help(move || done.send(number), |_| {}).is_ok()
+            })
+            .count();
+        assert_eq!(fit, helpers * WAITING_PER_HELPER);
+        (0..helpers).for_each(|_| release.send(()).expect("a helper waits"));
+        assert_eq!(ended.iter().take(fit).count(), fit);
+    }
+}
