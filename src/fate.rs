@@ -275,10 +275,8 @@ labels! {
     ShardEvent {
         /// Keys of the shard whose time has come.
         Timer = "timer",
-        /// Messages to the shard.
+        /// Messages to the shard, and the news of a stop.
         Message = "message",
-        /// The news that the server stops.
-        Stopping = "stopping",
     }
     /// Why the handler produced no reply that can be sent.
     Failed {

@@ -1,8 +1,7 @@
 //! The futures that a handler may await: [`checkpoint`], [`hop`], [`uninterrupted`], [`aside`],
 //! [`sleep`] and [`timeout`].
 
-use crate::runtime::continuation::{self, Outcome, Resume};
-use crate::runtime::help;
+use crate::runtime::continuation::{self, Outcome, Resume, help};
 use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

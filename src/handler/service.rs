@@ -2,8 +2,7 @@
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
-use crate::runtime::continuation::{Events, TIMERS_MAX};
-use crate::runtime::help;
+use crate::runtime::continuation::{Events, TIMERS_MAX, help};
 use crate::time::Nanos;
 use std::any::Any;
 use std::fmt;

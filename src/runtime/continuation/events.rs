@@ -18,7 +18,6 @@
 //! thread rings anew.
 
 use super::{Outside, Ready, lock};
-use crate::fate::ShardEvent;
 use crate::time::{Nanos, clock};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -189,8 +188,9 @@ impl Events {
     }
 
     /// Calls `begin` for each shard that is to get something at `now` and has no event under way.
-    /// It returns whether it has begun one, whose end [`Events::fired`] must tell.
-    pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, ShardEvent) -> bool) {
+    /// It is told whether messages wait there. It returns whether it has begun an event, whose end
+    /// [`Events::fired`] must tell.
+    pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
@@ -198,8 +198,7 @@ impl Events {
             let Some(shard) = self.listed.pop() else { break };
             let mut own = lock(&self.shards[shard as usize]);
             own.is_listed = false;
-            let kind = if own.messages.is_empty() { ShardEvent::Stopping } else { ShardEvent::Message };
-            if !self.fire_one(shard, own, |shard| begin(shard, kind)) {
+            if !self.fire_one(shard, own, |shard| begin(shard, true)) {
                 return;
             }
         }
@@ -215,7 +214,7 @@ impl Events {
                 next = next.min(shard_due);
                 continue;
             }
-            self.fire_one(shard as u32, lock(&self.shards[shard]), |shard| begin(shard, ShardEvent::Timer));
+            self.fire_one(shard as u32, lock(&self.shards[shard]), |shard| begin(shard, false));
         }
         self.alarm.lower(next);
     }
@@ -326,242 +325,4 @@ impl Alarm {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{RngExt, SeedableRng};
-    use std::collections::BTreeMap;
-
-    const US: fn(u64) -> Nanos = Nanos::from_micros;
-
-    fn events(shards: usize) -> Events {
-        Events::new(shards, &Arc::new(Outside::new(2)))
-    }
-
-    /// The next key of `shard` that is due at `now`.
-    fn key(events: &Events, shard: u32, now: Nanos) -> Option<u64> {
-        events.next(shard, now).map(|due| if let Due::Timer(key) = due { key } else { panic!("{due:?}") })
-    }
-
-    /// The next message of `shard`.
-    fn message(events: &Events, shard: u32) -> Option<u64> {
-        let Due::Message(message) = events.next(shard, Nanos::ZERO)? else { panic!("no message") };
-        Some(*message.downcast().expect("a number"))
-    }
-
-    /// The keys that fire at `now`, by shard, in their order.
-    fn fired(events: &Events, now: Nanos) -> Vec<(u32, Vec<u64>)> {
-        let mut begun = Vec::new();
-        events.fire(now, |shard, _| {
-            begun.push(shard);
-            true
-        });
-        let keys = |shard| std::iter::from_fn(|| key(events, shard, now)).collect();
-        begun.into_iter().map(|shard| (shard, keys(shard))).collect()
-    }
-
-    // Does each key fire once, at its last time, in the order of the times, and none that was
-    // stopped? Method: random calls beside a map.
-    #[test]
-    fn each_key_fires_once_at_its_last_time() {
-        const SHARDS: u32 = 3;
-        let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
-        let (events, mut model) = (events(SHARDS as usize), BTreeMap::new());
-        let mut now = US(1);
-        for _ in 0..20_000 {
-            let (shard, key) = (random.random_range(0..SHARDS), random.random_range(0..20));
-            if random.random_bool(0.7) {
-                let when = random.random_bool(0.8).then(|| now.plus(US(random.random_range(0..50))));
-                assert!(events.set(shard, key, when));
-                match when {
-                    Some(when) => _ = model.insert((shard, key), when),
-                    None => _ = model.remove(&(shard, key)),
-                }
-                continue;
-            }
-            now = now.plus(US(random.random_range(0..10)));
-            let is_due = model.values().any(|when| *when <= now);
-            assert!(!is_due || events.is_due(now), "no timer is lost");
-            let mut seen = 0;
-            for (shard, keys) in fired(&events, now) {
-                let times: Vec<_> = keys.iter().map(|key| model.remove(&(shard, *key)).expect("it is armed")).collect();
-                assert!(times.is_sorted() && times.iter().all(|when| *when <= now), "{times:?} at {now}");
-                seen += keys.len();
-                events.fired(shard);
-            }
-            assert!(seen > 0 || !is_due);
-            assert!(model.values().all(|when| *when > now), "all that is due fires");
-            assert!(!events.is_due(now), "it waits for the next one");
-        }
-    }
-
-    // Has a shard one event at a time, which takes what is due by then? Does what comes meanwhile
-    // fire after it, and what had no packet, later?
-    #[test]
-    fn a_shard_has_one_event_at_a_time() {
-        let events = events(2);
-        events.set(1, 5, Some(US(10)));
-        events.fire(US(10), |_, _| false);
-        assert!(events.is_due(US(10)), "there was no packet");
-        let mut begun = 0;
-        events.fire(US(10), |_, _| {
-            begun += 1;
-            true
-        });
-        events.set(1, 6, Some(US(11)));
-        events.fire(US(12), |_, _| panic!("one is under way"));
-        assert_eq!((begun, key(&events, 1, US(10)), key(&events, 1, US(10))), (1, Some(5), None));
-        events.fired(1);
-        assert_eq!(fired(&events, US(12)), [(1, vec![6])]);
-        events.fired(1);
-        events.set(0, 1, Some(US(20)));
-        events.stop(false);
-        assert!(!events.is_due(US(30)));
-        events.fire(US(30), |_, _| panic!("it has stopped"));
-    }
-
-    // Does the alarm hear of each next time, also of one that a busy worker finds while the alarm
-    // looks? Method: a worker that is now busy, now asleep fires events that are armed anew.
-    #[test]
-    fn the_alarm_rings_each_time() {
-        let (outside, end) = (Arc::new(Outside::new(2)), Arc::new(Notify::new()));
-        let events = Events::new(64, &outside);
-        let (alarm, heard, ended) = (events.alarm().clone(), Arc::clone(&outside), Arc::clone(&end));
-        let ringing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-            runtime.block_on(async {
-                tokio::select! { () = alarm.ring(heard) => {} () = ended.notified() => {} }
-            });
-        });
-        let arm = |shard: u32| events.set(shard, 0, Some(clock::now().plus(US(u64::from(shard) * 7))));
-        (0..64).for_each(|shard| _ = arm(shard));
-        let (give_up_at, mut fired) = (clock::now().plus(Nanos::from_secs(60)), 0);
-        while fired < 20_000 {
-            // Asleep each second thousand, until it is woken.
-            let (is_asleep, is_woken) = (fired / 1_000 % 2 == 1, outside.next().is_some());
-            let goes = is_woken || !is_asleep && events.is_due(clock::now());
-            assert!(clock::now() < give_up_at, "the alarm does not ring after {fired}");
-            if !goes {
-                std::thread::yield_now();
-                continue;
-            }
-            let mut begun = Vec::new();
-            if is_woken {
-                events.hear();
-            }
-            events.fire(clock::now(), |shard, _| {
-                begun.push(shard);
-                true
-            });
-            if is_woken {
-                events.heard();
-            }
-            for shard in begun {
-                fired += usize::from(key(&events, shard, clock::now()).is_some());
-                arm(shard);
-                events.fired(shard);
-            }
-        }
-        end.notify_one();
-        ringing.join().expect("no panic");
-    }
-
-    #[test]
-    fn a_shard_has_a_bound() {
-        let events = events(1);
-        let fits = (0..=TIMERS_MAX as u64).filter(|key| events.set(0, *key, Some(US(1)))).count();
-        assert_eq!(fits, TIMERS_MAX);
-        assert!(events.set(0, 3, Some(US(2))), "a key that is there moves");
-        assert!(events.set(0, 4, None) && events.set(0, TIMERS_MAX as u64, Some(US(1))), "one goes, one comes");
-    }
-
-    // Does a shard get its messages in order, before its timers, and the news of a stop last? Has
-    // it one event at a time, and a bound?
-    #[test]
-    fn messages_come_in_order_and_before_the_news_of_a_stop() {
-        let events = events(4);
-        let begun = |now| {
-            let mut begun = Vec::new();
-            events.fire(now, |shard, kind| {
-                begun.push((shard, kind));
-                true
-            });
-            begun
-        };
-        (0..MESSAGES_MAX as u64).for_each(|number| events.tell(5, number).expect("there is room"));
-        assert_eq!(events.tell(1, 9), Err(9), "5 is 1 of 4");
-        events.set(1, 7, Some(US(1)));
-        assert!(events.is_due(Nanos::ZERO) && events.listed() == 1);
-        assert_eq!(begun(US(2)), [(1, ShardEvent::Message)], "one event for all");
-        let half = MESSAGES_MAX as u64 / 2;
-        assert!((0..half).eq((0..half).map_while(|_| message(&events, 1))));
-        events.tell(1, 1_000_u64).expect("there is room");
-        assert_eq!((events.listed(), begun(US(2))), (0, vec![]), "its event is under way");
-        events.fired(1);
-        assert_eq!(begun(US(2)), [(1, ShardEvent::Message)]);
-        assert!((half..MESSAGES_MAX as u64).chain([1_000]).all(|number| message(&events, 1) == Some(number)));
-        assert_eq!(key(&events, 1, US(2)), Some(7));
-        events.fired(1);
-        events.tell(2, 2_u64).expect("there is room");
-        events.set(2, 3, Some(US(1)));
-        events.stop(true);
-        let kinds = begun(US(2));
-        assert_eq!(kinds[0], (2, ShardEvent::Message));
-        assert!(kinds[1..].iter().map(|(_, kind)| *kind).eq([ShardEvent::Stopping; 3]), "{kinds:?}");
-        assert_eq!(message(&events, 2), Some(2));
-        (0..4).for_each(|shard| assert!(matches!(events.next(shard, US(2)), Some(Due::Stopping)), "no timer, once"));
-        assert!((0..4).all(|shard| events.next(shard, US(2)).is_none()));
-        (0..4).for_each(|shard| events.fired(shard));
-        events.close();
-        assert_eq!((events.tell(0, 1), events.is_due(US(2))), (Err(1), false));
-    }
-
-    // Is no message lost, and no worker rung without need, while threads tell shards? Method: a
-    // worker that only comes when it is rung.
-    #[test]
-    fn each_message_rings_until_a_worker_comes() {
-        const EACH: u64 = 20_000;
-        let outside = Arc::new(Outside::new(2));
-        let events = Events::new(8, &outside);
-        let give_up_at = clock::now().plus(Nanos::from_secs(60));
-        std::thread::scope(|scope| {
-            for thread in 0..2_usize {
-                let events = &events;
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        let shard = thread * 4 + number as usize % 4;
-                        while events.tell(shard, number).is_err() {
-                            assert!(clock::now() < give_up_at, "nobody comes");
-                            std::thread::yield_now();
-                        }
-                    }
-                });
-            }
-            let (mut next, mut looks) = ([0, 1, 2, 3, 0, 1, 2, 3], false);
-            while next.iter().any(|next| *next < EACH) {
-                assert!(clock::now() < give_up_at, "no ring after {next:?}");
-                // A worker that has ended an event looks again before it sleeps.
-                let is_rung = outside.next().is_some();
-                if !is_rung && !looks {
-                    std::thread::yield_now();
-                    continue;
-                }
-                if is_rung {
-                    events.hear();
-                }
-                let mut begun = Vec::new();
-                events.fire(clock::now(), |shard, _| {
-                    begun.push(shard);
-                    true
-                });
-                for &shard in &begun {
-                    while let Some(number) = message(&events, shard) {
-                        assert_eq!(number, next[shard as usize], "in order");
-                        next[shard as usize] += 4;
-                    }
-                    events.fired(shard);
-                }
-                looks = !begun.is_empty();
-            }
-        });
-    }
-}
+mod tests;

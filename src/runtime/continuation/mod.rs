@@ -11,6 +11,7 @@ mod cancel;
 mod child;
 mod context;
 mod events;
+mod helpers;
 mod join_state;
 mod local_queue;
 mod outcome;
@@ -28,6 +29,7 @@ pub(crate) use context::{
     joined, passed_checkpoint, pauses_for,
 };
 pub(crate) use events::{Due, Events, TIMERS_MAX};
+pub(crate) use helpers::help;
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};

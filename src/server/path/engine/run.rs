@@ -2,7 +2,7 @@
 //! waits, or it ends.
 
 use super::Engine;
-use crate::fate::Fate;
+use crate::fate::{Fate, ShardEvent};
 use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
@@ -336,7 +336,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[cold]
     fn fire(&mut self) {
         let (common, now) = (self.common, L::now());
-        common.serving.events.fire(now, |shard, kind| {
+        common.serving.events.fire(now, |shard, told| {
             if self.running.let_out.len() >= BATCH {
                 return false;
             }
@@ -344,6 +344,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let stay = Stay { validated: true, ..Stay::new(now) };
             packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
             self.recorder.received(1);
+            let kind = if told { ShardEvent::Message } else { ShardEvent::Timer };
             self.recorder.count(Counter::ShardEvents(kind));
             common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
             let fits = self.enter(packet, shard);

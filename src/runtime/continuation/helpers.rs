@@ -1,12 +1,12 @@
 //! Helpers: threads for work without checkpoints, at the lowest ordinary priority of the kernel.
 //!
-//! A worker that wakes takes its CPU from a helper within the kernel's wake-up latency. So work on a
-//! helper delays no request by its own length, also where each CPU has a worker.
+//! A worker that wakes takes its CPU from a helper within the kernel's wake-up latency. So work on
+//! a helper delays no request by its own length, also where each CPU has a worker.
 //!
 //! All servers and runtimes of a process share the helpers. They start when they are first needed,
 //! as many as there are CPUs, and live as long as the process.
 
-use super::continuation::{Panic, guarded, lock};
+use super::{Panic, guarded, lock};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 use rustix::process::setpriority_process;
