@@ -278,6 +278,17 @@ labels! {
         /// Messages to the shard, and the news of a stop.
         Message = "message",
     }
+    /// What became of what a shard sent beside its replies.
+    ShardSend {
+        /// A datagram that the kernel took.
+        Sent = "sent",
+        /// A datagram that the kernel did not take.
+        Unsent = "unsent",
+        /// A call for which the worker had no room.
+        Full = "full",
+        /// A call to an address that may be forged, which got what it may.
+        Unproven = "unproven",
+    }
     /// Why the handler produced no reply that can be sent.
     Failed {
         /// The handler, or a child of its request, panicked.

@@ -1,5 +1,6 @@
 //! [`Service`]: a handler with state that outlives a request.
 
+use super::outgoing::Way;
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
 use crate::runtime::continuation::{Events, TIMERS_MAX, help};
@@ -130,6 +131,8 @@ pub struct Out<'a> {
     pub(crate) reply: Reply<'a>,
     /// What shards get, and the number of the shard, where the service has shards.
     pub(crate) events: Option<(&'a Arc<Events>, u32)>,
+    /// What may be sent beside the reply, where the service has shards.
+    pub(crate) way: Option<&'a dyn Way>,
 }
 
 /// A shard had as many timers as it may have, or the service has no shards.

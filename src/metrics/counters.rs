@@ -8,7 +8,8 @@
 //! count as in flight.
 
 use crate::fate::{
-    ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, ShardEvent, Unsent, labels,
+    ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, ShardEvent, ShardSend, Unsent,
+    labels,
 };
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,6 +184,9 @@ counters! {
         /// Events of shards that are no datagrams. They count as received, and end with a fate.
         shard_events: ShardEvents(kind: ShardEvent) =
             "forebay_shard_events", "Events of shards that came from no datagram, and count as received ones, by kind";
+        /// What shards sent beside replies.
+        shard_datagrams: ShardDatagrams(result: ShardSend) =
+            "forebay_shard_datagrams", "Datagrams that shards sent beside replies, and calls to send that were refused, by result";
     }
 }
 

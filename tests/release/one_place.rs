@@ -6,10 +6,10 @@
 
 use crate::support::prelude::*;
 
-/// Something that is added: a row before a line of which there is one.
+/// Something that is added: a row after a line of code of which there is one.
 struct Fact<'a> {
     file: &'static str,
-    before: &'static str,
+    after: &'static str,
     row: &'a str,
 }
 
@@ -18,17 +18,17 @@ struct Fact<'a> {
 const FACTS: [Fact<'_>; 3] = [
     Fact {
         file: "src/metrics/counters.rs",
-        before: "        /// Calls to receive that failed.",
+        after: "    families {",
         row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
     },
     Fact {
         file: "src/fate.rs",
-        before: "    /// Served, but the kernel did not take the reply.",
+        after: "    ShedWaited = shed_waited => Shed(ShedWaited = 8),",
         row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
     },
     Fact {
         file: "src/config/table/mod.rs",
-        before: "    /// Keeps each worker on one CPU.",
+        after: "    pin: bool { value_name: \"BOOL\", live: false, default: \"false\", form: value::SWITCH }",
         row: "    /// Extra.\n    \
               extra: bool { value_name: \"BOOL\", live: false, default: \"false\", form: value::SWITCH }",
     },
@@ -200,9 +200,9 @@ fn own_policy(kind: &str) -> String {
 impl Fact<'_> {
     fn apply(&self, copy: &Path) {
         let path = copy.join(self.file);
-        let (text, anchor) = (fs::read_to_string(&path).expect("a source"), format!("\n{}\n", self.before));
-        assert_eq!(text.matches(&anchor).count(), 1, "{} has one line {:?}", self.file, self.before);
-        fs::write(&path, text.replacen(&anchor, &format!("\n{}{anchor}", self.row), 1)).expect("a writable file");
+        let (text, anchor) = (fs::read_to_string(&path).expect("a source"), format!("\n{}\n", self.after));
+        assert_eq!(text.matches(&anchor).count(), 1, "{} has one line {:?}", self.file, self.after);
+        fs::write(&path, text.replacen(&anchor, &format!("{anchor}{}\n", self.row), 1)).expect("a writable file");
     }
 }
 
@@ -232,7 +232,7 @@ fn build() -> PathBuf {
     cp.arg("deploy/manual").arg(&copy);
     assert!(cp.status().expect("cp starts").success());
     let row = &own_policy("rust");
-    let policy = Fact { file: "src/sched/policy/rows.rs", before: "    Entry {\n        name: \"auto\",", row };
+    let policy = Fact { file: "src/sched/policy/rows.rs", after: "pub const ROWS: &[Entry] = &[", row };
     FACTS.iter().chain([&policy]).for_each(|fact| fact.apply(&copy));
     // A test, however empty, has the features of dependencies chosen as for this build, which has
     // compiled them so.

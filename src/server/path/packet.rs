@@ -4,6 +4,7 @@
 //! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
 //! packet.
 
+use crate::handler::outgoing::Way;
 use crate::handler::{Admitted, Arrival, Event, Extents, Out, Reply, Request, Service};
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
@@ -14,7 +15,7 @@ use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 /// A packet in use.
@@ -238,7 +239,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             let (room, taken_at) = self.room(&body.envelope);
             let events = self.events_of(body.shard);
             let (request, place) = body.parts();
-            let mut out = Out { reply: Reply::new(&mut place[..room]), events };
+            let mut out = Out { reply: Reply::new(&mut place[..room]), events, way: self.way() };
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
             let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
@@ -259,7 +260,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// Handles what a shard is to get beside datagrams.
     async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
         let events = self.events_of(body.shard);
-        let mut out = Out { reply: Reply::new(&mut []), events };
+        let mut out = Out { reply: Reply::new(&mut []), events, way: self.way() };
         for _ in 0..DUE_MAX {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
                 Some(Due::Timer(key)) => Event::Timer(key),
@@ -277,6 +278,11 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         shard.filter(|_| H::SHARDS > 0).map(|shard| (&self.events, shard))
     }
 
+    /// What may be sent beside replies, where the service has shards.
+    fn way(&self) -> Option<&dyn Way> {
+        (H::SHARDS > 0).then_some(self)
+    }
+
     /// Makes the future of [`Serving::drive`] for a packet.
     pub(crate) fn make(&self) -> impl Make<Packet<'s, H::Ticket>> {
         |packet| self.drive(packet)
@@ -292,11 +298,35 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     #[inline]
     fn room(&self, envelope: &Envelope) -> (usize, Option<Nanos>) {
         let Envelope { source, stay, request_len, reply_limit, .. } = envelope;
-        if reply_limit <= request_len || stay.validated {
+        // What the reply does not take of the credit, a service may send.
+        if H::SHARDS == 0 && reply_limit <= request_len || stay.validated {
             return (*reply_limit, None);
         }
         let now = clock::now();
         (self.credit.take(source.peer.ip(), now, *request_len, *reply_limit), Some(now))
+    }
+}
+
+impl<H: Service> Way for Serving<'_, '_, H> {
+    fn source(&self, to: &SocketAddr, from: Option<SocketAddr>) -> Option<(u8, Option<IpAddr>)> {
+        let is = |address: &SocketAddr, from: SocketAddr| {
+            *address == from || address.ip().is_unspecified() && address.port() == from.port()
+        };
+        let fits =
+            |address: &SocketAddr| address.is_ipv4() == to.is_ipv4() && from.is_none_or(|from| is(address, from));
+        // A server has at most 16 addresses.
+        let number = self.addresses.iter().position(fits)?;
+        let all = self.addresses[number].ip().is_unspecified();
+        Some((number as u8, from.filter(|_| all).map(|from| from.ip())))
+    }
+
+    fn allows(&self, to: IpAddr, bytes: usize) -> bool {
+        let now = clock::now();
+        let taken = self.credit.take(to, now, 0, bytes);
+        if taken < bytes {
+            self.credit.give_back(to, now, now, taken);
+        }
+        taken == bytes
     }
 }
 

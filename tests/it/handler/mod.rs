@@ -9,5 +9,6 @@ mod messages;
 mod own_metrics;
 mod reasons;
 mod repeats;
+mod sends;
 mod shards;
 mod waits;

@@ -5,7 +5,7 @@ mod receive;
 mod reply;
 mod run;
 
-use crate::handler::Service;
+use crate::handler::{Service, outgoing};
 use crate::metrics::{Continuation, Counter, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
 use crate::net::Link;
 use crate::runtime::continuation::AbortCause;
@@ -49,6 +49,9 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         recorder: Recorder<'e>,
         link: L,
     ) -> Engine<'s, 'e, 'c, H, M, L> {
+        if H::SHARDS > 0 {
+            outgoing::open();
+        }
         Engine {
             common,
             worker,

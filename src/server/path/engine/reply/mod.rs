@@ -1,10 +1,12 @@
 //! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for
 //! other work.
 
+mod beside;
+mod gathering;
 mod unserved;
 
 use crate::fate::{Failed, Fate};
-use crate::handler::{Served, Service};
+use crate::handler::{Served, Service, outgoing};
 use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
@@ -14,7 +16,7 @@ use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
-use nix::sys::resource::{UsageWho, getrusage};
+use gathering::{Gathering, ThreadUse};
 
 /// The part of a worker's engine that replies.
 pub(crate) struct Replying<'s, T> {
@@ -127,6 +129,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
     #[inline]
     pub(crate) fn send(&mut self) -> Option<Nanos> {
+        if H::SHARDS > 0 && outgoing::any() {
+            self.send_beside();
+        }
         if self.replying.outbox.is_empty() { None } else { Some(self.send_all()) }
     }
 
@@ -267,133 +272,6 @@ fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterato
     let Source { peer, local, names_local, .. } = packet.envelope.source;
     let local = names_local.then(|| local.ip());
     packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
-}
-
-/// The longest time that a reply waits between two requests: some times what one call for many
-/// replies saves.
-const WAIT_MAX: Nanos = Nanos::from_micros(8);
-
-/// A time without a checkpoint that no reply should wait.
-const STRETCH_LONG: Nanos = Nanos::from_micros(100);
-
-/// What the thread has used is read this often while replies wait, which takes 1 us. What a request
-/// uses is then known to half of a long stretch.
-const READ_EVERY: Nanos = Nanos::from_micros(50);
-
-/// Requests whose replies leave one by one after one that came to a checkpoint, or to the bound of
-/// [`WAIT_MAX`].
-const AFTER_PAUSE: u32 = 32;
-
-/// Requests whose replies leave one by one after one that was long without a checkpoint, the first
-/// time.
-const AFTER_LONG: u32 = 512;
-
-/// The same when long ones follow each other. Where one request in a thousand is long, one reply in
-/// seventeen waits for another request, and one in 17,000 for a long one.
-const AFTER_LONG_MAX: u32 = 16_384;
-
-/// A long one follows another one soon within this many times the requests for which the last one
-/// was remembered. Interruptions that take .5 % of the time in pieces of 500 us come once in 30,000
-/// requests at 300,000/s, and are not soon.
-const SOON: u32 = 8;
-
-/// Whether finished replies may wait for the replies to the requests behind them, to leave in one
-/// call. The last requests of one worker say that.
-///
-/// How long the next request takes is unknown. Replies wait for its first checkpoint at most, and
-/// only while the last requests were all over sooner than that. A request that keeps its worker
-/// without a checkpoint shows that this is no bound here. One during which the kernel ran other
-/// threads shows nothing ([`ThreadUse`] tells). One alone may still be the hypervisor's doing,
-/// which takes the processor away for as long. So the memory of it is short at first, and doubles
-/// when the next one follows soon.
-#[derive(Debug, Default)]
-struct Gathering {
-    /// Requests until replies may wait again.
-    one_by_one: u32,
-    /// For how many requests the next long one will be remembered.
-    after_long: u32,
-    /// Requests until a long one no longer follows the last one soon.
-    soon: u32,
-    /// Use of the worker's thread at the last reading.
-    used_before: ThreadUse,
-    /// Time of the last reading of the thread's use.
-    read_at: Nanos,
-}
-
-impl Gathering {
-    /// Whether replies may wait while another batch is received.
-    fn is_on(&self) -> bool {
-        self.one_by_one == 0
-    }
-
-    /// Whether replies may wait for a fresh request, the oldest of which has waited this long.
-    fn may_wait(&self, oldest: Nanos) -> bool {
-        self.one_by_one == 0 && oldest < WAIT_MAX
-    }
-
-    /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's
-    /// thread has used.
-    #[inline]
-    fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
-        if now.minus(self.read_at) >= READ_EVERY {
-            (self.read_at, self.used_before) = (now, used());
-        }
-    }
-
-    /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it
-    /// ran, replies `waited` for its first checkpoint. `used` as in [`Gathering::on_wait`].
-    #[inline]
-    fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
-        let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
-        let ran = if is_long(ran) { self.worked(ran, used()) } else { ran };
-        if is_long(ran) {
-            self.on_long();
-        } else if paused || ran >= WAIT_MAX {
-            self.one_by_one = self.one_by_one.max(AFTER_PAUSE);
-        } else {
-            self.one_by_one = self.one_by_one.saturating_sub(1);
-        }
-        self.soon = self.soon.saturating_sub(1);
-    }
-
-    /// The part of a run that the thread can have worked for.
-    #[cold]
-    fn worked(&self, ran: Nanos, used: ThreadUse) -> Nanos {
-        // What the thread has worked for since the last reading is this request's, and that of
-        // others before it.
-        used.worked_since(&self.used_before).map_or(ran, |worked| ran.min(worked))
-    }
-
-    #[cold]
-    fn on_long(&mut self) {
-        self.after_long = if self.soon > 0 { (self.after_long * 2).min(AFTER_LONG_MAX) } else { AFTER_LONG };
-        self.one_by_one = self.after_long;
-        self.soon = self.after_long * (1 + SOON);
-    }
-}
-
-/// CPU time and waits of the calling thread since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ThreadUse {
-    /// CPU time of the thread.
-    cpu: Nanos,
-    /// Number of voluntary context switches: waits for something else than the processor.
-    waits: i64,
-}
-
-impl ThreadUse {
-    /// Two system calls, 1 us.
-    #[cold]
-    fn now() -> ThreadUse {
-        let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
-        ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
-    }
-
-    /// The most that the thread can have worked for since `before`; `None` where it has waited,
-    /// which may have been its work's doing.
-    fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
-        (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,218 @@
+//! Datagrams that a service sends beside its replies. They are kept on the worker's thread, and
+//! leave with its replies.
+
+use super::Out;
+use crate::fate::ShardSend;
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+/// Bytes that a worker keeps until it sends: four times the longest GSO batch.
+const BYTES_MAX: usize = 1 << 18;
+
+/// Calls of [`Out::send`] that a worker keeps until it sends.
+const CALLS_MAX: usize = 1_024;
+
+/// What [`Out::send`] sends: one datagram, or several of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit<'a> {
+    bytes: &'a [u8],
+    segment: usize,
+    from: Option<SocketAddr>,
+    validated: bool,
+}
+
+impl<'a> Transmit<'a> {
+    /// One datagram of these bytes.
+    pub const fn new(bytes: &'a [u8]) -> Transmit<'a> {
+        Transmit { bytes, segment: usize::MAX, from: None, validated: false }
+    }
+
+    /// Cuts the bytes into datagrams of `segment` bytes each, at least one; the last one may be
+    /// shorter. They leave as one GSO batch where the device can cut.
+    #[must_use]
+    pub const fn segments(self, segment: usize) -> Transmit<'a> {
+        Transmit { segment: if segment == 0 { 1 } else { segment }, ..self }
+    }
+
+    /// Sends from this address of the server, as [`Arrival::local`](super::Arrival::local) tells
+    /// it. Otherwise it is the first address of the receiver's family.
+    #[must_use]
+    pub const fn from(self, local: SocketAddr) -> Transmit<'a> {
+        Transmit { from: Some(local), ..self }
+    }
+
+    /// The service vouches that the receiver's address is not forged: it has answered with what
+    /// only it could have received. To other addresses go at most as many bytes as
+    /// `--amplification` allows for what came from there in the same second, replies included.
+    #[must_use]
+    pub const fn validated(self) -> Transmit<'a> {
+        Transmit { validated: true, ..self }
+    }
+}
+
+/// Why nothing was sent.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The worker keeps as much as it may, 1,024 calls or 256 KiB, until it sends. That is at the
+    /// next checkpoint at which it takes the handler back, or when the event ends.
+    #[error("the worker has as much to send as it keeps")]
+    Full,
+    /// The address is not [validated](Transmit::validated), and as much as is allowed went there.
+    #[error("the address may be forged, and got what it may")]
+    Unproven,
+    /// The server has no such address, or none of this family.
+    #[error("the server does not listen on this address, or not in this family")]
+    NoAddress,
+}
+
+crate::time::show_as_text!(SendError);
+
+impl Out<'_> {
+    /// Sends datagrams beside the reply, to any address, from any event. They leave together with
+    /// the replies of this worker: at the next checkpoint at which it takes the handler back, or
+    /// when the event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them,
+    /// as any datagram.
+    ///
+    /// ```
+    /// use forebay::handler::Transmit;
+    /// use forebay::{Event, Out, Service};
+    /// use std::net::SocketAddr;
+    ///
+    /// /// Remembers who asked last, and tells it of the next one.
+    /// struct Next;
+    ///
+    /// impl Service for Next {
+    ///     type Ticket = ();
+    ///     type Shard = Option<SocketAddr>;
+    ///
+    ///     const SHARDS: usize = 1;
+    ///
+    ///     fn shard(&self, _: usize) -> Option<SocketAddr> {
+    ///         None
+    ///     }
+    ///
+    ///     async fn handle(&self, last: &mut Option<SocketAddr>, event: Event<'_>, out: &mut Out<'_>) {
+    ///         let Event::Datagram(request) = event else { return };
+    ///         if let Some(last) = last.replace(request.peer()) {
+    ///             let _ = out.send(last, Transmit::new(b"next")); // lost if it may be forged
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is sent then.
+    ///
+    /// # Panics
+    /// If the service has no shards.
+    pub fn send(&mut self, to: SocketAddr, transmit: Transmit<'_>) -> Result<(), SendError> {
+        let way = self.way.expect("a service without shards sends replies only");
+        let (address, local) = way.source(&to, transmit.from).ok_or(SendError::NoAddress)?;
+        BAG.with_borrow_mut(|bag| {
+            ANY.set(true);
+            let error = if !bag.has_room(transmit.bytes.len()) {
+                SendError::Full
+            } else if !transmit.validated && !way.allows(to.ip(), transmit.bytes.len()) {
+                SendError::Unproven
+            } else {
+                let bytes = bag.put(transmit.bytes);
+                bag.calls.push(Call { to, address, local, segment: transmit.segment, bytes });
+                return Ok(());
+            };
+            bag.refused[usize::from(error == SendError::Unproven)] += 1;
+            Err(error)
+        })
+    }
+}
+
+/// What a service may send, and from where.
+pub(crate) trait Way: Sync {
+    /// The number of the server's address from which to send to `to`, `from` if it says so. And the
+    /// address to name, where the socket is bound to all.
+    fn source(&self, to: &SocketAddr, from: Option<SocketAddr>) -> Option<(u8, Option<IpAddr>)>;
+
+    /// Whether so many bytes may go to `to`, which may be forged.
+    fn allows(&self, to: IpAddr, bytes: usize) -> bool;
+}
+
+impl std::fmt::Debug for dyn Way + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Way")
+    }
+}
+
+/// What one worker keeps until it sends.
+#[derive(Default)]
+pub(crate) struct Bag {
+    bytes: Vec<u8>,
+    calls: Vec<Call>,
+    /// Calls without room, and those that may be forged.
+    refused: [u64; 2],
+}
+
+/// One call of [`Out::send`].
+struct Call {
+    to: SocketAddr,
+    address: u8,
+    local: Option<IpAddr>,
+    segment: usize,
+    bytes: Range<usize>,
+}
+
+thread_local! {
+    static BAG: RefCell<Bag> = const { RefCell::new(Bag { bytes: Vec::new(), calls: Vec::new(), refused: [0; 2] }) };
+    static ANY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes room on the calling thread, so that no event has to.
+pub(crate) fn open() {
+    BAG.with_borrow_mut(|bag| {
+        bag.bytes.reserve_exact(BYTES_MAX);
+        bag.calls.reserve_exact(CALLS_MAX);
+    });
+}
+
+/// Whether this thread has something to send or to count.
+#[inline]
+pub(crate) fn any() -> bool {
+    ANY.get()
+}
+
+/// Calls `send` with what this thread has, which then has nothing any more.
+pub(crate) fn drain(send: impl FnOnce(&Bag)) {
+    ANY.set(false);
+    let mut bag = BAG.take();
+    send(&bag);
+    bag.bytes.clear();
+    bag.calls.clear();
+    bag.refused = [0; 2];
+    BAG.set(bag);
+}
+
+impl Bag {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.calls.len() < CALLS_MAX && self.bytes.len() + bytes <= BYTES_MAX
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Range<usize> {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        begin..self.bytes.len()
+    }
+
+    /// The datagrams from the server's `address`: bytes, receiver, and the source to name.
+    pub(crate) fn datagrams(&self, address: usize) -> impl Iterator<Item = (&[u8], SocketAddr, Option<IpAddr>)> {
+        let from_here = self.calls.iter().filter(move |call| usize::from(call.address) == address);
+        from_here.flat_map(|call| {
+            let pieces = self.bytes[call.bytes.clone()].chunks(call.segment);
+            pieces.map(|piece| (piece, call.to, call.local))
+        })
+    }
+
+    /// How often each reason was why nothing was sent.
+    pub(crate) fn refused(&self) -> [(ShardSend, u64); 2] {
+        [(ShardSend::Full, self.refused[0]), (ShardSend::Unproven, self.refused[1])]
+    }
+}

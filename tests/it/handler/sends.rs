@@ -1,0 +1,90 @@
+//! Do datagrams beside replies arrive, from any event, and only where they may go? Is each counted?
+
+use crate::support::prelude::*;
+use forebay::handler::{SendError, Transmit};
+use forebay::{Event, Out, Service};
+
+/// A request says what is to be sent to its sender, by its first byte.
+struct Sends;
+
+/// The longest payload here, so that a flood of it is within no credit.
+const LONG: [u8; 1_000] = [b'x'; 1_000];
+
+impl Service for Sends {
+    type Ticket = ();
+    type Shard = Option<SocketAddr>;
+
+    const SHARDS: usize = 4;
+
+    fn shard(&self, _: usize) -> Option<SocketAddr> {
+        None
+    }
+
+    fn admit(&self, _: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).reply_limit(0))
+    }
+
+    async fn handle(&self, last: &mut Option<SocketAddr>, event: Event<'_>, out: &mut Out<'_>) {
+        let request = match event {
+            Event::Datagram(request) => request,
+            Event::Timer(_) => {
+                let to = last.expect("a request has armed it");
+                return out.send(to, Transmit::new(b"later").validated()).expect("there is room");
+            }
+            _ => return,
+        };
+        let peer = request.peer();
+        let proven = |bytes| Transmit::new(bytes).from(request.local()).validated();
+        match request.bytes()[0] {
+            b'a' => {
+                *last = Some(peer);
+                out.at(0, Some(clock::now().plus(Nanos::from_millis(5)))).expect("there is room");
+            }
+            b's' => out.send(peer, proven(&LONG).segments(300)).expect("there is room"),
+            b'u' => {
+                assert_eq!(out.send(peer, Transmit::new(&LONG)), Err(SendError::Unproven));
+                let as_long = Transmit::new(request.bytes());
+                assert_eq!(out.send(peer, as_long), Ok(()), "as much as came");
+                assert_eq!(out.send(peer, Transmit::new(b"?")), Err(SendError::Unproven));
+                checkpoint().await;
+                assert_eq!(out.send(SocketAddr::from((HERE_V6, 9)), proven(b"?")), Err(SendError::NoAddress));
+                assert_eq!(out.send(peer, proven(b"?").from(peer)), Err(SendError::NoAddress));
+            }
+            _ => {
+                let fit = (0..2_000).take_while(|_| out.send(peer, proven(b"!")).is_ok()).count();
+                assert_eq!((fit, out.send(peer, proven(b"!"))), (1_024, Err(SendError::Full)));
+            }
+        }
+    }
+}
+
+#[test]
+fn datagrams_beside_replies_arrive_and_are_counted() {
+    for (listen, policy) in [("127.0.0.1:0", "levels"), ("0.0.0.0:0", "isolated")] {
+        let settings = [("listen", listen), ("policy", policy), ("workers", "2")];
+        let server = Running::on(bound(&settings), Sends);
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.udp.port()));
+        let client = client_of(to);
+        let sends = |kind: &[u8]| client.send(kind).expect("the server's port is open");
+        // First, while nothing else has brought credit.
+        sends(b"u...");
+        assert_eq!(receive_bytes(&client), b"u...", "{policy}");
+        sends(b"a...");
+        assert_eq!(receive_bytes(&client), b"later", "{policy}");
+        sends(b"s...");
+        let lengths = [(); 4].map(|()| receive_bytes(&client).len());
+        assert_eq!(lengths, [300, 300, 300, 100], "{policy}");
+        sends(b"f...");
+        await_until(|| sent(&server, "full") > 0.0, policy);
+        let report = server.stop();
+        let sends = report.totals.counts.counted.shard_datagrams;
+        // One later, four segments, one as long, and as many as there is room for.
+        assert_eq!(sends[0] + sends[1], 1 + 4 + 1 + 1_024, "{policy}: {sends:?}");
+        assert_eq!(sends[2..], [2, 2], "{policy}");
+        assert_eq!(report.totals.fates.failed, 0, "{policy}");
+    }
+}
+
+fn sent(server: &Running, result: &str) -> f64 {
+    metric(&server.metrics(), &format!("forebay_shard_datagrams_total{{result=\"{result}\"}}"))
+}
