@@ -5,12 +5,12 @@ use crate::support::prelude::*;
 use rtime_clock::adjtime::{Timex, adjtimex};
 use std::time::UNIX_EPOCH;
 
-fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
+pub(super) fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
     socket.send(question).expect("the server's port is open");
     receive_bytes(socket)
 }
 
-fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
+pub(super) fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
     // Those that are programs of `forebay::main` have flags.
     let listen: &[&str] = match name {
         "coap" => &["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"],
@@ -23,14 +23,14 @@ fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
 
 /// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must
 /// be by then.
-fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
+pub(super) fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
     let series = format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}");
     let count = || metric(&page(server.admin, "/metrics"), &series);
     await_until(|| count() == expected, &series);
 }
 
 /// What the program prints; `None`, skipped, where it is not installed.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+pub(super) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()),
         Err(error) => {

@@ -6,4 +6,5 @@ mod embedded;
 mod examples;
 mod health;
 mod output;
+mod ports;
 mod service;

@@ -190,8 +190,8 @@ mod tests {
     }
 
     // Does time count for which the kernel ran other threads, or in which the request waited for
-    // something? What the thread used after the last reading may have been this request's; what it used
-    // before was not.
+    // something? What the thread used after the last reading may have been this request's; what it
+    // used before was not.
     #[test]
     fn a_thread_without_its_processor_is_not_in_a_long_request() {
         for (cpu, waits, expected) in
@@ -210,8 +210,8 @@ mod tests {
         }
     }
 
-    /// The share of requests for which replies could wait, and of those that were long meanwhile, when
-    /// one in `every` is long.
+    /// The share of requests for which replies could wait, and of those that were long meanwhile,
+    /// when one in `every` is long.
     fn shares(every: u32) -> (f64, f64) {
         let (mut gathering, mut waited, mut met) = (Gathering::default(), 0_u32, 0_u32);
         let requests = 1_000_000;
@@ -224,8 +224,8 @@ mod tests {
         (f64::from(waited) / f64::from(requests), f64::from(met) / f64::from(requests))
     }
 
-    // Do replies seldom meet a long request where these are common, and nearly always wait where the
-    // host interrupts now and then?
+    // Do replies seldom meet a long request where these are common, and nearly always wait where
+    // the host interrupts now and then?
     #[test]
     fn memory_follows_how_often_requests_are_long() {
         for every in [10, 100, 1_000] {
