@@ -1,7 +1,6 @@
 //! The CPUs that this process may use, and the last-level caches that they share.
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
+use crate::runtime::cpus::allowed;
 use std::fs;
 use std::path::Path;
 
@@ -18,13 +17,6 @@ pub(super) fn used(workers: usize) -> Option<usize> {
 }
 
 const SYSFS: &str = "/sys/devices/system/cpu";
-
-/// The CPUs in the calling thread's affinity mask.
-pub(super) fn allowed() -> Vec<usize> {
-    let this_thread = Pid::from_raw(0);
-    let allowed = sched_getaffinity(this_thread);
-    (0..CpuSet::count()).filter(|cpu| allowed.is_ok_and(|set| set.is_set(*cpu).unwrap_or(false))).collect()
-}
 
 fn count(by_cache: &[(Option<usize>, usize)], workers: usize) -> Option<usize> {
     let mut caches: Vec<usize> = by_cache.get(..workers)?.iter().map(|(cache, _)| *cache).collect::<Option<_>>()?;

@@ -17,7 +17,6 @@
 
 mod addresses;
 pub(crate) mod caches;
-pub(crate) mod cpus;
 mod effective;
 mod layers;
 mod problem;
@@ -93,7 +92,7 @@ impl Default for Config {
 
 #[cfg(test)]
 mod tests {
-    use super::cpus::cpus;
+    use crate::runtime::cpus::cpus;
     use super::*;
     use crate::time::parse_duration;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};

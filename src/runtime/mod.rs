@@ -6,6 +6,7 @@
 
 pub mod arrivals;
 pub(crate) mod continuation;
+pub(crate) mod cpus;
 mod deque;
 mod groups;
 pub(crate) mod notice;

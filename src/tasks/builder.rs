@@ -4,6 +4,7 @@ use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::worker;
 use crate::runtime::continuation::{STACK_BYTES, lock};
+use crate::runtime::cpus::cpus;
 use crate::runtime::{Shared, Wait};
 use crate::sched::Topology;
 use crate::sched::policy::rows;
@@ -132,7 +133,8 @@ impl Default for Builder {
 impl Builder {
     /// Adds a pool of `workers` workers, at least one. Pools are numbered from 0 in the order of
     /// these calls; tasks go to pool 0 by default. Without any call there is one pool, `main`, with
-    /// a worker for each CPU that the process may use.
+    /// a worker for each CPU that the process may use, by its affinity mask and its CPU quota. A part
+    /// of a CPU counts as one.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));
         self
@@ -171,7 +173,7 @@ impl Builder {
     /// When the description is wrong, or the kernel refuses a thread or a descriptor.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         if self.pools.is_empty() {
-            self.pools.push(("main".to_owned(), thread::available_parallelism()?.get()));
+            self.pools.push(("main".to_owned(), cpus()));
         }
         let mut known = HashSet::new();
         for (name, workers) in &self.pools {

@@ -7,13 +7,13 @@ pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Given, HELP_ALL, en
 pub use setting::{Group, Setting};
 
 use super::addresses;
-use super::cpus::cpus;
 use super::value::{
     self, Burn, Classify, Form, Gate, HandlerName, LogFormat, LogLevel, Pool, Shape, ShedAnswers, WORKERS_MAX, choice,
     count, list_or_none, list_text, option_text, text,
 };
 use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::net::{Io, Network, SourcePrefix};
+use crate::runtime::cpus::cpus;
 use crate::sched::{MaxWait, Notices, Objective, PolicyName, Wait};
 use crate::time::Nanos;
 use std::net::SocketAddr;

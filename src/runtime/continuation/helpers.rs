@@ -7,12 +7,13 @@
 //! as many as there are CPUs, and live as long as the process.
 
 use super::{Panic, guarded, lock};
+use crate::runtime::cpus::cpus;
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 use rustix::process::setpriority_process;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::{self, Builder};
+use std::thread::Builder;
 
 /// Work for a helper.
 type Work = Box<dyn FnOnce() + Send>;
@@ -47,9 +48,8 @@ where
 
 /// Starts the helpers; returns how many the system allowed.
 fn start() -> usize {
-    let wanted = thread::available_parallelism().map_or(1, usize::from);
     let begin = |number| Builder::new().name(format!("helper-{number}")).spawn(serve).is_ok();
-    (0..wanted).take_while(|number| begin(*number)).count()
+    (0..cpus()).take_while(|number| begin(*number)).count()
 }
 
 fn serve() {

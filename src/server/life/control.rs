@@ -3,12 +3,12 @@
 
 use super::panics;
 use super::start::{Bound, Conduct};
-use crate::config::cpus::{cpus, throttled};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Service;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
 use crate::net::Drops;
 use crate::runtime::continuation::lock;
+use crate::runtime::cpus::{cpus, throttled};
 use crate::runtime::{Groups, run_queue};
 use crate::sched::{Adaptation, UNINTERRUPTED};
 use crate::server::admin::adapt::{adaptation, decision};

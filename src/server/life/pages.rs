@@ -1,10 +1,10 @@
 //! Answers what the pages of the endpoint ask about the server.
 
 use super::control::{Control, Phase};
-use crate::config::cpus::throttled;
 use crate::handler::Service;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
+use crate::runtime::cpus::throttled;
 use crate::runtime::run_queue;
 use crate::server::admin::endpoint::Pages;
 use crate::server::admin::gate;

@@ -5,7 +5,6 @@ use super::examples::{ask, await_rejected, said, start};
 use crate::support::prelude::*;
 use nix::sys::signal::Signal;
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 fn tagged(key: &Key, parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();
@@ -140,7 +139,7 @@ fn aria2c_finds_its_peers() {
     let sha1 = "9bd7c3d157e82753fd2bf3a9df26bea49bc29caf";
     let sha1 = (0..20).map(|at| u8::from_str_radix(&sha1[2 * at..][..2], 16).expect("hex"));
     let tracker = format!("udp://{}/announce", server.udp);
-    let name = format!("{:?}", SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock"));
+    let name = clock::realtime().get().to_string();
     let mut torrent = format!(
         "d8:announce{}:{tracker}4:infod6:lengthi20000e4:name{}:{name}12:piece lengthi32768e6:pieces20:",
         tracker.len(),

@@ -1,25 +1,34 @@
 //! How many CPUs this process may use, and how long the kernel throttled it for using more.
 
-use super::caches::allowed;
-use super::value::WORKERS_MAX;
 use crate::time::Nanos;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
 /// Number of CPUs that this process may use, by the affinity mask of the calling thread. At most
-/// the smallest CPU quota of the process's cgroup and its ancestors (v1 or v2). Between 1 and
-/// [`WORKERS_MAX`]. Read anew at each call.
+/// the smallest CPU quota of the process's cgroup and its ancestors (v1 or v2). At least 1. Read
+/// anew at each call.
 ///
 /// A quota of 1.5 CPUs counts as 2, because one worker would leave a third of it unused. Two
 /// workers that are always busy are then throttled for a quarter of each period, and `/slow`
 /// reports that.
 pub(crate) fn cpus() -> usize {
     let quota = folders(&own()).iter().filter_map(|folder| quota(folder)).min();
-    let mask = allowed().len();
     // An affinity mask holds at most 1,024 CPUs.
-    let cpus = if mask > 0 { mask } else { thread::available_parallelism().map_or(1, NonZero::get) };
-    cpus.min(quota.unwrap_or(WORKERS_MAX)).clamp(1, WORKERS_MAX)
+    let cpus = match allowed().len() {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        allowed => allowed,
+    };
+    cpus.min(quota.unwrap_or(usize::MAX)).clamp(1, CpuSet::count())
+}
+
+/// The CPUs in the calling thread's affinity mask.
+pub(crate) fn allowed() -> Vec<usize> {
+    let this_thread = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this_thread);
+    (0..CpuSet::count()).filter(|cpu| allowed.is_ok_and(|set| set.is_set(*cpu).unwrap_or(false))).collect()
 }
 
 /// How often the kernel throttled this process's cgroup or an ancestor for a used-up quota, in
