@@ -92,8 +92,8 @@ impl Default for Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::runtime::cpus::cpus;
     use super::*;
+    use crate::runtime::cpus::cpus;
     use crate::time::parse_duration;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;

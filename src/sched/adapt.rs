@@ -26,6 +26,8 @@ pub struct Adaptation {
     pub limits: WaitLimits,
     /// The decision rule of `auto`; `None` under other policies.
     auto: Option<Auto>,
+    /// Number of workers that park. Set it before [`Adaptation::follow`].
+    pub parked: usize,
 }
 
 impl Adaptation {
@@ -35,7 +37,7 @@ impl Adaptation {
         let auto = (name.name() == "auto").then(|| Auto::settled(&tuning));
         let made = made(&auto, name, &tuning);
         let limits = WaitLimits::unmeasured(tuning.max_wait);
-        Adaptation { name, tuning, emulated, share: 1.0, made, limits, auto }
+        Adaptation { name, tuning, emulated, share: 1.0, made, limits, auto, parked: 0 }
     }
 
     /// Changes the setting `--max-wait`. A fixed limit holds at once, a measured one from the next
@@ -63,7 +65,8 @@ impl Adaptation {
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
-        measured.are_left = are_left(of_this_mix, self.tuning.workers as f64 / self.share);
+        measured.parked = self.parked;
+        measured.are_left = are_left(of_this_mix, self.tuning.working(Some(&measured)) as f64 / self.share);
         measured.busy_workers *= self.share;
         let decided = self.auto.as_mut().is_some_and(|auto| auto.decide(&measured).is_some());
         // A second without requests says nothing about the load to come.

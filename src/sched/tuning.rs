@@ -60,6 +60,8 @@ pub struct Measured {
     pub times: ServiceTimes,
     /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
+    /// Number of workers that park, as the process may use fewer CPUs.
+    pub parked: usize,
     /// Service times of each class; `None` if policies may not know classes.
     pub of_class: Option<Box<TimesOfClass>>,
     /// Whether the mix of requests has just shifted, so that these are of the last second alone.
@@ -104,6 +106,7 @@ impl Measured {
         Measured {
             times: ServiceTimes { beside, ..times },
             busy_workers,
+            parked: 0,
             of_class: None,
             has_shifted: false,
             are_left: false,
@@ -143,7 +146,12 @@ impl Tuning {
     pub(crate) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
         let cost = self.giving_way_cost().plus(self.yield_cost).times(if self.groups == 1 { 1 } else { AMONG_GROUPS });
         let share = cost.get() as f64 / measured.times.mean().get().max(1) as f64;
-        measured.busy_workers < self.workers as f64 * (1.0 - share)
+        measured.busy_workers < self.working(Some(measured)) as f64 * (1.0 - share)
+    }
+
+    /// Number of workers that do not park, as far as is measured.
+    pub(crate) fn working(&self, measured: Option<&Measured>) -> usize {
+        self.workers.saturating_sub(measured.map_or(0, |measured| measured.parked)).max(1)
     }
 
     /// How many notices a worker has the time to take between two of its own, at the measured load.

@@ -66,9 +66,10 @@ impl Patience {
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside).get() / 2).max(1));
         // At full load this many workers run heavy requests. Each heavy request waiting there
         // delays another by one service time.
-        let heavies = tuning.workers as f64 * (1.0 - times.share_within(heavy_from));
-        let slowdown = times.only(|took| took <= heavy_from).slowdown_by(each_looks_after(together, tuning.workers));
-        let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * tuning.workers);
+        let workers = tuning.working(tuning.measured.as_ref());
+        let heavies = workers as f64 * (1.0 - times.share_within(heavy_from));
+        let slowdown = times.only(|took| took <= heavy_from).slowdown_by(each_looks_after(together, workers));
+        let scarce_from = ((heavies * slowdown * SCARCE) as usize).max(SCARCE_MIN * workers);
         Patience { price: tuning.giving_way_cost(), rest, scarce_from }
     }
 

@@ -255,6 +255,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
+        following.parked = self.shared.parked();
         let is_new = following.follow(recent);
         self.bound.board.limits.store(Arc::new(following.limits));
         if is_new {

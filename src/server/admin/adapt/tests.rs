@@ -35,6 +35,26 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
+// Do workers that park count as none, where it is asked what is scarce, and whether there is time to
+// pass requests on?
+#[test]
+fn workers_that_park_do_not_count() {
+    for (workers, parked, scarce_from, policy) in [("2", 0, 6, "levels"), ("8", 0, 24, "global"), ("8", 6, 6, "levels")]
+    {
+        let decided = |times: &[(u64, u64)]| {
+            let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", workers)]));
+            adaptation.parked = parked;
+            for _ in 0..3 {
+                adaptation.follow(&recent(times, 1.99));
+            }
+            adaptation.made
+        };
+        let levels = format!("{:?}", decided(&[(10, 9_900), (500, 100)]).policy);
+        assert!(levels.contains(&format!("scarce_from: {scarce_from}")), "{parked} of {workers}: {levels}");
+        assert_eq!(decision(&decided(&[(10, 10_000)])).policy, policy, "{parked} of {workers}");
+    }
+}
+
 // Do classes begin at their own levels if policies may know them, and is that published? Not
 // otherwise?
 #[test]
