@@ -13,6 +13,7 @@ mod order;
 mod run;
 mod scenario;
 mod server;
+mod shards;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;

@@ -51,6 +51,8 @@ pub(super) enum Event {
     Switch(Box<Policy>),
     /// The gate shuts and the server drains.
     Stop,
+    /// Nothing happens by itself, but time has passed.
+    Tick,
 }
 
 fn us(us: u64) -> Nanos {

@@ -3,7 +3,6 @@
 
 use super::handler::Scripted;
 use super::memory::{LIMITED, MemoryLink, Network};
-use super::order::{Order, Place};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
 use crate::emulation::overheads::Overheads;
@@ -13,7 +12,7 @@ use crate::lab::sim::world::Fault;
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
+use crate::runtime::continuation::{self, Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::overload::Shedding;
 use crate::sched::overload::sources::Rules;
@@ -24,7 +23,7 @@ use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
-use crate::server::path::shards::{STATELESS, Shards};
+use crate::server::path::shards::Shards;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use arc_swap::ArcSwap;
@@ -58,25 +57,36 @@ pub(super) fn explore(
     fault: Option<Fault>,
     flaw: Option<Flaw>,
 ) -> Result<Run, String> {
+    explore_service(scenario, handler, &|| handler.order.trouble(), fault, flaw)
+}
+
+/// As [`explore`], with a service. `trouble` is the rule that it has seen violated.
+pub(super) fn explore_service<H: Service>(
+    scenario: &Scenario,
+    handler: &H,
+    trouble: &dyn Fn() -> Option<String>,
+    fault: Option<Fault>,
+    flaw: Option<Flaw>,
+) -> Result<Run, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
     let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
     let serving = Serving::new(handler, &outside, &[address], credit, scenario.packets);
-    let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), fault, flaw);
+    let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), trouble, (fault, flaw));
     in_virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
 }
 
-fn explore_with<'s, M: Make<Packet<'s, Place>>>(
+fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     scenario: &Scenario,
-    packets: &'s ObjectPool<PacketBody<Place>>,
-    (serving, outside): (&Serving<'s, '_, Scripted>, &Arc<Outside>),
+    packets: &'s ObjectPool<PacketBody<H::Ticket>>,
+    (serving, outside): (&Serving<'s, '_, H>, &Arc<Outside>),
     make: M,
-    fault: Option<Fault>,
-    flaw: Option<Flaw>,
+    trouble: &dyn Fn() -> Option<String>,
+    (fault, flaw): (Option<Fault>, Option<Flaw>),
 ) -> Result<Run, String> {
     let workers = scenario.workers;
     let runtime_id = new_runtime_id();
@@ -100,7 +110,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(count, count),
         repeats: Repeats::new(640),
-        shards: Shards::new(STATELESS, scenario.packets, scenario.set_aside).unhashed(),
+        shards: Shards::new(serving.shards(), scenario.packets, scenario.set_aside).unhashed(),
         outside,
         runtime_id,
         classified: scenario.classified,
@@ -127,7 +137,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
     let mut driver =
         Driver::new(scenario.policy.clone(), engines, scenario.rest, &overheads, scenario.queued).heartbeat(HEARTBEAT);
     driver.world.fault = fault;
-    let mut books = Books { metrics: &metrics, packets, order: &serving.handler.order, trace: Trace::default() };
+    let mut books = Books { metrics: &metrics, packets, trouble, trace: Trace::default() };
     let mut offered = 0;
     for (at, event) in &scenario.events {
         run_until(*at, &mut driver, &mut books)?;
@@ -137,13 +147,28 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
                 driver.arrive(*at, *owner, bytes.clone());
             }
             Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
-            Event::Stop => network.borrow_mut().gate_shut = true,
+            Event::Stop => {
+                network.borrow_mut().gate_shut = true;
+                if H::SHARDS > 0 {
+                    serving.events.stop(H::HEARS_STOP);
+                }
+            }
+            // Wakes workers for what is due, as the alarm and whoever puts something outside do.
+            Event::Tick => {
+                if H::SHARDS > 0 && serving.events.is_due(*at) && outside.is_empty() {
+                    outside.put(continuation::Ready::Events);
+                }
+                if !outside.is_empty() {
+                    driver.wake_all(*at);
+                }
+            }
         }
         books.check(&driver)?;
     }
     let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
     run_until(deadline, &mut driver, &mut books)?;
     // After the drain, waiting requests are shed and running ones end at their next checkpoint.
+    serving.events.close();
     driver.abandon(deadline);
     driver.engine.shed_waiting(workers);
     (0..workers).for_each(|owner| driver.world.emptied(owner));
@@ -157,6 +182,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
         return Err(format!("{} shards are busy after the end", common.shards.busy()));
     }
     let (received, ends) = metrics.ends();
+    offered += metrics.counts().counted.shard_events.iter().sum::<u64>();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
@@ -173,7 +199,7 @@ fn explore_with<'s, M: Make<Packet<'s, Place>>>(
 fn run_until<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     end: Nanos,
     driver: &mut Driver<Engines<'s, 'e, 'c, H, M>>,
-    books: &mut Books<'_>,
+    books: &mut Books<'_, H::Ticket>,
 ) -> Result<(), String> {
     while driver.next_at() < end {
         driver.act();
@@ -211,18 +237,18 @@ const DATAGRAM_BYTES: usize = 256;
 const HEARTBEAT: Nanos = Nanos::from_micros(40);
 
 /// The accounts that must balance after every event.
-struct Books<'b> {
+struct Books<'b, T> {
     metrics: &'b WorkerMetrics,
-    packets: &'b ObjectPool<PacketBody<Place>>,
-    order: &'b Order,
+    packets: &'b ObjectPool<PacketBody<T>>,
+    trouble: &'b dyn Fn() -> Option<String>,
     trace: Trace,
 }
 
-impl Books<'_> {
+impl<T> Books<'_, T> {
     /// Checks three rules. Each packet in use is held by a request in flight until its reply is
     /// sent, or by a worker about to receive. If every worker is parked, no job waits. Flows are
     /// served in order.
-    fn check<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
+    fn check<'s, H: Service<Ticket = T>, M: Make<Packet<'s, T>>>(
         &mut self,
         driver: &Driver<Engines<'s, '_, '_, H, M>>,
     ) -> Result<(), String> {
@@ -237,7 +263,7 @@ impl Books<'_> {
         if driver.next_at() == Nanos::MAX && (waiting > 0 || in_flight > 0) {
             return Err(format!("stuck: {waiting} wait, {in_flight} are in flight, and every worker is idle"));
         }
-        self.order.trouble().map_or(Ok(()), Err)
+        (self.trouble)().map_or(Ok(()), Err)
     }
 }
 
@@ -343,6 +369,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        if H::SHARDS > 0 {
+            self.gather_ready();
+        }
         let ready = self.ready[self.current].pop_front()?;
         if matches!(ready, Ready::Arrived(_)) && self.flaw == Some(Flaw::KeepsSetAside) {
             self.kept.push(ready);

@@ -107,6 +107,13 @@ impl<E: VirtualEngine> Driver<E> {
         self
     }
 
+    /// Wakes every sleeper at `now`.
+    #[cfg(test)]
+    pub(crate) fn wake_all(&mut self, now: Nanos) {
+        self.world.now = now;
+        self.world.wake_all();
+    }
+
     /// From now on, workers discard jobs instead of running them, and receive nothing.
     #[cfg(test)]
     pub(crate) fn abandon(&mut self, now: Nanos) {
