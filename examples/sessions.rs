@@ -1,5 +1,5 @@
-//! Sessions: a handshake that a forged address cannot complete, messages that cannot be forged or
-//! replayed, clients that move to another address, and a notice when a session ends.
+//! Sessions: a forged address cannot open one, and messages can be neither forged nor replayed.
+//! Clients may move to another address, and hear when their session ends.
 //!
 //! | message | meaning |
 //! |---|---|

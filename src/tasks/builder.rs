@@ -132,8 +132,8 @@ impl Default for Builder {
 
 impl Builder {
     /// Adds a pool of `workers` workers, at least one. Pools are numbered from 0 in the order of
-    /// these calls; tasks go to pool 0 by default. Without any call there is one pool, `main`, with
-    /// a worker for each CPU that the process may use, by its affinity mask and its CPU quota. A part
+    /// these calls; tasks go to pool 0 by default. Without any call there is one pool, `main`. It
+    /// has a worker for each CPU of the affinity mask, or of the CPU quota if that is less. A part
     /// of a CPU counts as one.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));

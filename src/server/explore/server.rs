@@ -153,7 +153,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
                     serving.events.stop(H::HEARS_STOP);
                 }
             }
-            // Wakes workers for what is due, as the alarm and whoever puts something outside do.
+            // Wakes workers for what is due, as the alarm does.
             Event::Tick => {
                 if H::SHARDS > 0 && serving.events.is_due(*at) && outside.is_empty() {
                     outside.put(continuation::Ready::Events);

@@ -1,6 +1,7 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
-//! each once? Is nothing lost before a stop, and does each hear of that? Method: services in virtual
-//! time, with requests, policies and a stop drawn from a seed, beside a model of what is due.
+//! each once? Is nothing lost before a stop, and does each hear of that? Method: services in
+//! virtual time, with requests, policies and a stop drawn from a seed, beside a model of what is
+//! due.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
@@ -22,7 +23,7 @@ const US: fn(u64) -> Nanos = Nanos::from_micros;
 enum Flaw {
     /// All shards have one state.
     Confused,
-    /// A timer fires that nobody has armed.
+    /// A timer fires that is not armed.
     Unarmed,
     /// A message is not sent.
     Untold,

@@ -35,8 +35,8 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
-// Do workers that park count as none, where it is asked what is scarce, and whether there is time to
-// pass requests on?
+// Do workers that park count as none, where it is asked what is scarce, and whether there is time
+// to pass requests on?
 #[test]
 fn workers_that_park_do_not_count() {
     for (workers, parked, scarce_from, policy) in [("2", 0, 6, "levels"), ("8", 0, 24, "global"), ("8", 6, 6, "levels")]
