@@ -13,6 +13,7 @@ pub mod interrupt;
 pub mod lab;
 mod page;
 pub mod plan;
+pub mod profile;
 pub mod progress;
 pub mod replay;
 pub mod report;

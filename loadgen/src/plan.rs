@@ -5,6 +5,7 @@ use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::lab::workload::{Shape, Workload};
+use crate::profile::Chosen;
 use crate::replay::Replay;
 use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
@@ -21,6 +22,8 @@ const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 pub struct Plan {
     /// UDP address of the server.
     pub target: SocketAddr,
+    /// The protocol of the requests.
+    pub profile: Chosen,
     /// Requests of a trace to send again, instead of drawn ones.
     pub replay: Option<Arc<Replay>>,
     /// The workload to draw requests from. For a replay, the costs of its requests.
@@ -161,6 +164,7 @@ impl Plan {
         };
         Ok(Plan {
             target,
+            profile: Chosen::default(),
             replay: None,
             workload,
             then: offer.then.clone().map(charged),
@@ -196,6 +200,11 @@ impl Plan {
             return replay.requests.iter().map(|request| usize::from(request.class) + 1).max().unwrap_or(0);
         }
         self.then.iter().chain([&self.workload]).map(|workload| workload.classes().len()).max().unwrap_or(0)
+    }
+
+    /// Their names.
+    pub(crate) fn class_names(&self) -> &[&'static str] {
+        &self.profile.0.classes()[..self.classes()]
     }
 
     /// The name of the offered workload.

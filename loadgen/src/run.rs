@@ -7,13 +7,14 @@ use crate::drive::probe::Probe;
 use crate::drive::receiver::{Receiver, Replies};
 use crate::drive::retries::Clients;
 use crate::drive::schedule::Request;
-use crate::drive::sender::{Datagrams, Sender, Sent};
+use crate::drive::sender::{Sender, Sent};
 use crate::drive::threads::exchange;
 use crate::drive::{Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
+use crate::profile::{Common, Datagrams};
 use crate::progress::Progress;
 use crate::report::json::RunReport;
 use crate::report::run_result::RunResult;
@@ -111,6 +112,7 @@ pub(crate) fn execute_on(
         reconciled: probe.reconciled(accepted),
         interrupted: interrupt.is_raised(),
         counted: counted(plan, &exchange),
+        protocol: plan.profile.0.protocol(),
     };
     let mut report = RunReport::new(plan, &probe, counted(plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
@@ -144,7 +146,8 @@ fn exchange_all(
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
     // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let datagrams = Datagrams::new(session, plan.deadline_us, plan.retrying.max > 0);
+    let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
+    let datagrams = Datagrams { profile: &*plan.profile.0, common };
     let live = Live::default();
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);

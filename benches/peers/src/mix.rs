@@ -146,6 +146,7 @@ impl Mix {
         let (warmup, duration) = seconds.map_or((ms(50), ms(300)), |seconds| (ms(1_500), Nanos::from_secs(seconds)));
         Ok(Plan {
             target: server.udp,
+            profile: loadgen::profile::Chosen::default(),
             sources: None,
             rate: workload.rate_at(load, cores.into(), time_scale),
             workload,

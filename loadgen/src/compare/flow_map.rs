@@ -10,8 +10,9 @@
 use crate::compare::ANY_PORT;
 use crate::compare::server_process::ServerProcess;
 use crate::compare::server_settings::ServerSettings;
-use crate::drive::flows::{self, sockets_of};
+use crate::drive::flows;
 use crate::failure::Failure;
+use crate::profile::sockets_of;
 use anyhow::{Context, Result};
 use forebay::inside::emulation::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

@@ -2,25 +2,15 @@
 //! its server.
 
 use crate::sources::nth;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use forebay::config::Network;
 use forebay::inside::net::Drops;
-use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
-use forebay::time::{Nanos, clock};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
-
-/// Timeout of a request that learns one flow's worker. It covers a wake-up on a machine that
-/// compiles meanwhile.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Requests per flow. A datagram may be lost because a socket is full, or because the kernel only
-/// now reports that an earlier server ended.
-const TRIES: u64 = 5;
 
 /// Receive buffer requested per socket. A flow carries a small part of the load, so this suffices
 /// while our receiver stalls. The usual system limit does not allow more.
@@ -91,69 +81,6 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
         "--flows needs {needed} open files, and this process may have {hard}: lower --flows, or raise `ulimit -Hn`"
     );
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
-}
-
-/// Learns which worker serves each of `flows`, by one request each. The server must run `isolated`,
-/// where a reply names the worker that owns the socket.
-///
-/// # Errors
-/// If a request is not answered.
-pub(crate) fn sockets_of(flows: &[UdpSocket]) -> Result<Vec<u16>> {
-    let ask = |(flow, socket): (usize, &UdpSocket)| {
-        worker_behind(socket, flow as u64).with_context(|| {
-            format!(
-                "--simulate has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on \
-                 the machine, or leave --simulate out"
-            )
-        })
-    };
-    flows.iter().enumerate().map(ask).collect()
-}
-
-fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
-    // A later run must not take a late reply for its own, nor this call one of an earlier run.
-    let stamp = clock::realtime().get();
-    flow.set_nonblocking(false)?;
-    flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
-    let mut worker = None;
-    for _ in 0..TRIES {
-        let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
-        // An error may be the answer to an earlier datagram ("port unreachable"); the next try then
-        // shows whether a server is there.
-        if flow.send(&request.emit()).is_ok() {
-            worker = reply_to(flow, stamp)?;
-        }
-        if worker.is_some() {
-            break;
-        }
-    }
-    flow.set_nonblocking(true)?;
-    worker.ok_or_else(|| anyhow!("the server answered none of {TRIES} requests"))
-}
-
-/// The worker named by a reply with this stamp; `None` if there is no reply in time.
-fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
-    let mut buffer = [0; DATAGRAM_MAX_BYTES];
-    loop {
-        let bytes = match flow.recv(&mut buffer) {
-            Ok(bytes) => bytes,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if let Ok(header) = Header::parse(&buffer[..bytes])
-            && header.kind == Kind::Reply
-            && header.stamp == stamp
-        {
-            return Ok(Some(header.served.worker));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@
 
 use crate::drive::live::Live;
 use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
-use crate::drive::sender::{Datagrams, send_one};
+use crate::drive::sender::send_one;
 use crate::interrupt::Interrupt;
+use crate::profile::{Datagrams, Told};
 use anyhow::{Context, Result};
-use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Served, Status};
+use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Served, Status};
 use forebay::time::{Nanos, clock};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -72,7 +73,7 @@ pub(crate) struct Replies {
 pub(crate) struct Receiver<'a> {
     replies: Replies,
     clients: Clients<'a>,
-    datagrams: Datagrams,
+    datagrams: Datagrams<'a>,
     sockets: &'a [UdpSocket],
     poll: Poll,
     events: Events,
@@ -80,6 +81,8 @@ pub(crate) struct Receiver<'a> {
     /// edge-triggered: it reports each arrival once.
     ready: VecDeque<usize>,
     buffer: [u8; DATAGRAM_MAX_BYTES],
+    /// The datagram of a retry.
+    again: Vec<u8>,
     control: Vec<u8>,
     live: &'a Live,
 }
@@ -92,7 +95,7 @@ impl<'a> Receiver<'a> {
     pub(crate) fn new(
         sockets: &'a [UdpSocket],
         clients: Clients<'a>,
-        datagrams: Datagrams,
+        datagrams: Datagrams<'a>,
         live: &'a Live,
     ) -> Result<Receiver<'a>> {
         let poll = Poll::new().context("opening a poll")?;
@@ -109,6 +112,7 @@ impl<'a> Receiver<'a> {
             events: Events::with_capacity(EVENTS),
             ready: VecDeque::with_capacity(EVENTS),
             buffer: [0; DATAGRAM_MAX_BYTES],
+            again: Vec::new(),
             control: nix::cmsg_space!(TimeSpec),
             live,
         })
@@ -182,7 +186,8 @@ impl<'a> Receiver<'a> {
         self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule[id];
-            match send_one(&self.sockets[usize::from(request.flow)], &self.datagrams.of(id, attempt, request)) {
+            self.datagrams.write(id, attempt, request, &mut self.again);
+            match send_one(&self.sockets[usize::from(request.flow)], &self.again) {
                 Ok(()) => self.replies.taken += 1,
                 Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
             }
@@ -210,35 +215,33 @@ impl<'a> Receiver<'a> {
         let at = received_at(message.cmsgs().into_iter().flatten());
         let bytes = message.bytes;
         self.replies.heard += 1;
-        let header = Header::parse(&self.buffer[..bytes]).ok();
-        let reply = header.and_then(|header| Some((header, self.attempt(flow, &header)?)));
-        let Some((header, attempt)) = reply else {
+        let told = self.datagrams.read(&self.buffer[..bytes]).filter(|told| self.is_sent(flow, told));
+        let Some(Told { id, attempt, status, retry_after, served }) = told else {
             self.replies.foreign += 1;
             return Ok(());
         };
-        let id = header.id as usize;
+        let id = id as usize;
         if !self.clients.is_replied_to(id) {
             self.live.count_replied();
         }
-        match self.clients.on_reply(id, attempt, header.status, header.retry_after(), at) {
+        match self.clients.on_reply(id, attempt, status, retry_after, at) {
             Heard::Duplicate => self.replies.duplicates += 1,
             Heard::Attempt => {}
             Heard::End { late } => {
-                let Served { worker, kernel_wait, queue_wait, service, .. } = header.served;
+                let Served { worker, kernel_wait, queue_wait, service, .. } = served;
                 let served = kernel_wait.plus(queue_wait).plus(service);
-                self.replies.last[id] = Some(Reply { at, status: header.status, worker, served, late });
+                self.replies.last[id] = Some(Reply { at, status, worker, served, late });
             }
         }
         Ok(())
     }
 
-    /// The attempt that a reply answers, if this run sent that attempt over that flow.
-    fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
-        let attempt = self.datagrams.attempt(header.stamp)?;
-        let request = self.clients.schedule.get(header.id as usize)?;
+    /// Whether this run sent the attempt that a reply answers, over that flow.
+    fn is_sent(&self, flow: usize, told: &Told) -> bool {
+        let Some(request) = self.clients.schedule.get(told.id as usize) else { return false };
         // A request is counted before it is sent, and its reply can only come after that.
-        let is_sent = header.id < self.live.sent() && self.clients.has_sent(header.id as usize, attempt);
-        (header.kind == Kind::Reply && is_sent && usize::from(request.flow) == flow).then_some(attempt)
+        let is_sent = told.id < self.live.sent() && self.clients.has_sent(told.id as usize, told.attempt);
+        is_sent && usize::from(request.flow) == flow
     }
 }
 
@@ -260,6 +263,8 @@ mod tests {
     use crate::drive::flows;
     use crate::drive::schedule::Request;
     use crate::plan::Retrying;
+    use crate::profile::test_datagrams;
+    use forebay::inside::wire::{Header, Kind};
 
     const SESSION: u64 = 77 << 8;
 
@@ -283,7 +288,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
-        let datagrams = Datagrams::new(SESSION, 0, false);
+        let datagrams = test_datagrams(SESSION);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");
         while !receiver.ready.is_empty() {
@@ -350,7 +355,7 @@ mod tests {
         (0..2).for_each(|_| live.count_sent());
         let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
         let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
-        let datagrams = Datagrams::new(SESSION, 0, false);
+        let datagrams = test_datagrams(SESSION);
         let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
         receiver.look(&Interrupt::default()).expect("an open socket");
         assert_eq!(receiver.replies.taken, 1);

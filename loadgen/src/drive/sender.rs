@@ -5,7 +5,7 @@ use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
-use forebay::inside::wire::{HEADER_BYTES, Header, Kind};
+use crate::profile::Datagrams;
 use forebay::time::{Nanos, clock};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -27,37 +27,6 @@ pub(crate) struct Sent {
     pub(crate) took: Nanos,
 }
 
-/// Makes the datagrams of a run. Their stamps differ from the stamps of other runs, and the low
-/// byte is the number of the attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Datagrams {
-    session: u64,
-    deadline_us: u32,
-    kind: Kind,
-}
-
-impl Datagrams {
-    /// Datagrams of the run `session`, a number that no other run has. They have the deadline
-    /// [`Plan::deadline_us`](crate::plan::Plan::deadline_us). `may_repeat` tells the server that a
-    /// request may come again.
-    pub(crate) const fn new(session: u64, deadline_us: u32, may_repeat: bool) -> Datagrams {
-        let kind = if may_repeat { Kind::Repeatable } else { Kind::Request };
-        Datagrams { session: session & !0xff, deadline_us, kind }
-    }
-
-    /// The attempt in `stamp`; `None` for a stamp of another run.
-    pub(crate) fn attempt(self, stamp: u64) -> Option<u8> {
-        u8::try_from(stamp ^ self.session).ok()
-    }
-
-    /// The datagram of an attempt (from 0) at `request`, whose number is `id`.
-    pub(crate) fn of(self, id: usize, attempt: u8, request: &Request) -> [u8; HEADER_BYTES] {
-        let header = Header::request(id as u64, request.class, request.cost);
-        let Datagrams { session, deadline_us, kind } = self;
-        Header { kind, stamp: session | u64::from(attempt), deadline_us, ..header }.emit()
-    }
-}
-
 /// Sends each request of a run for the first time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
@@ -76,16 +45,17 @@ pub(crate) struct Sender<'a> {
 impl Sender<'_> {
     /// Sends all requests at the times for which `pacer`, this thread, waits. A pacer that
     /// alternates calls `between`. Returns early when interrupted.
-    pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
+    pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams<'_>, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
         let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
+        let mut datagram = Vec::new();
         for (id, request) in schedule.iter().enumerate() {
             let intended = self.start.plus(request.at);
             let Some(now) = pacer.wait_until(intended, self.interrupt, &mut between) else {
                 break;
             };
-            let datagram = datagrams.of(id, 0, request);
+            datagrams.write(id, 0, request, &mut datagram);
             // Counted before sending: a reply must never seem to come before its request.
             live.count_sent();
             sent.slips.push(now.minus(intended));
@@ -117,8 +87,7 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DATAGRAMS: Datagrams = Datagrams::new(1, 0, false);
+    use crate::profile::test_datagrams;
 
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not
     // connected, so nothing can be sent over it.
@@ -132,7 +101,7 @@ mod tests {
         let (schedule, sockets) = (flows.map(request), [connected, not]);
         let sender =
             Sender { schedule: &schedule, sockets: &sockets, start: Nanos::ZERO, live: &live, interrupt: &interrupt };
-        let sent = sender.send(Pacer::Ordinary, DATAGRAMS, || {});
+        let sent = sender.send(Pacer::Ordinary, test_datagrams(1), || {});
         assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
         assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
         assert_eq!(live.outstanding(), Some(2));
@@ -153,7 +122,7 @@ mod tests {
         let schedule = [0, 100, 320].map(|at| Request { at: ms(at), cost: Nanos::new(1), flow: 0, class: 0 });
         let sockets = [flow];
         let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
-        let sent = sender.send(Pacer::Ordinary, DATAGRAMS, || {});
+        let sent = sender.send(Pacer::Ordinary, test_datagrams(1), || {});
         let over = clock::now().minus(start);
         for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
             assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);

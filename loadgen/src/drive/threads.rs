@@ -3,7 +3,8 @@
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};
-use crate::drive::sender::{Datagrams, Sender, Sent};
+use crate::drive::sender::{Sender, Sent};
+use crate::profile::Datagrams;
 use anyhow::Result;
 use forebay::output::unstarted;
 use forebay::time::Nanos;
@@ -17,7 +18,7 @@ use std::thread;
 /// If the kernel refuses to poll or to receive; then nothing more is sent.
 pub(crate) fn exchange(
     sender: Sender<'_>,
-    datagrams: Datagrams,
+    datagrams: Datagrams<'_>,
     receiver: Receiver<'_>,
     timeout: Nanos,
     spare_cpus: usize,
@@ -39,7 +40,7 @@ pub(crate) fn exchange(
 
 fn in_turn(
     sender: Sender<'_>,
-    datagrams: Datagrams,
+    datagrams: Datagrams<'_>,
     mut receiver: Receiver<'_>,
     timeout: Nanos,
 ) -> Result<(Sent, Replies)> {
@@ -62,6 +63,7 @@ mod tests {
     use crate::drive::schedule::Request;
     use crate::interrupt::Interrupt;
     use crate::plan::Retrying;
+    use crate::profile::test_datagrams;
     use forebay::inside::wire::{Header, Kind, Status};
     use forebay::time::clock;
     use std::net::UdpSocket;
@@ -104,7 +106,7 @@ mod tests {
             // meanwhile.
             let patience = Nanos::from_millis(10);
             let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, patience);
-            let datagrams = Datagrams::new(7 << 8, 0, false);
+            let datagrams = test_datagrams(7 << 8);
             let receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let (sent, replies) = thread::scope(|scope| {

@@ -1,7 +1,6 @@
 //! One value for each class of requests; and a stream of values, with its [`Block`].
 
 use crate::lab::stats::{Batches, Block, Memory, Sample};
-use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::ALL_CLASSES;
 use serde::ser::{Serialize, Serializer};
 
@@ -28,9 +27,9 @@ impl<T> ByClass<T> {
 }
 
 impl ByClass<Values> {
-    /// No values yet, of this many classes.
-    pub(crate) fn empty(classes: usize) -> ByClass<Values> {
-        let names = CLASS_NAMES.into_iter().take(classes);
+    /// No values yet, of these classes.
+    pub(crate) fn empty(classes: &[&'static str]) -> ByClass<Values> {
+        let names = classes.iter().copied();
         ByClass(std::iter::once(ALL_CLASSES).chain(names).map(|name| (name, Values::default())).collect())
     }
 

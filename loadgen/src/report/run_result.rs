@@ -114,7 +114,7 @@ impl RunResult {
         let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
         let mut slips_over_limit = 0;
         let mut by_second: Vec<(u64, u64)> = Vec::new();
-        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ByClass::empty(plan.classes()));
+        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ByClass::empty(plan.class_names()));
         let mut shortest_us = latency.map(|_| f64::INFINITY);
         let attempts = schedule.iter().zip(&sent.slips).zip(&replies.last);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= plan.warmup) {

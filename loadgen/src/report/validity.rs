@@ -53,6 +53,9 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
+    /// See [`Profile::protocol`](crate::profile::Profile::protocol).
+    #[serde(skip)]
+    pub(crate) protocol: &'static str,
     /// With emulated cores: the time overslept as a share of the time slept. An error says why this
     /// is unknown.
     #[serde(skip)]
@@ -280,11 +283,11 @@ fn send_buffer_errors(growth: &Result<u64, String>) -> Option<String> {
 }
 
 fn foreign(facts: &Facts) -> Option<String> {
-    let Facts { heard, foreign, .. } = *facts;
+    let Facts { heard, foreign, protocol, .. } = *facts;
     (foreign as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
         format!(
             "{foreign} of {heard} datagrams that came are no reply to a request of this run, above 1 %: is it a server of \
-             the bench protocol?"
+             the {protocol} protocol?"
         )
     })
 }

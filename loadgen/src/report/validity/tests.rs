@@ -44,6 +44,7 @@ fn sound() -> Facts {
         send_buffer_errors: Ok(0),
         heard: 4_000,
         foreign: 40,
+        protocol: "bench",
         overshoot_share: Some(Ok(0.02)),
         run_queue_share: Some(0.02),
         endpoint_error: None,
