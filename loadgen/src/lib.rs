@@ -76,6 +76,7 @@ fn told(error: &clap::Error) -> ExitCode {
 }
 
 fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
+    let profile = plan::chosen(arguments)?;
     let interrupt = Interrupt::listen()?;
     let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
     let (server, silence) = match endpoint.as_ref().map(Endpoint::latency) {
@@ -83,7 +84,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         Some(Ok(view)) => (Some(view), None),
         Some(Err(error)) => (None, Some(error)),
     };
-    let plan = match (Plan::of_run(arguments, endpoint.as_ref(), server.as_ref()), silence) {
+    let plan = match (Plan::of_run(arguments, profile, endpoint.as_ref(), server.as_ref()), silence) {
         // The failure lacks a value that the endpoint would have given.
         (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
         (Ok(plan), Some(error)) => {

@@ -96,14 +96,15 @@ pub(crate) struct Defaults {
 }
 
 impl Plan {
-    /// The plan of `loadgen run`. `endpoint` is the server's admin endpoint, if there is one, and
-    /// `server` its answer.
+    /// The plan of `loadgen run` with the profile from [`chosen`]. `endpoint` is the server's admin
+    /// endpoint, if there is one, and `server` its answer.
     ///
     /// # Errors
     /// A usage failure when flags contradict the server, or do not determine the rate, or do not
     /// determine the target together with the server.
     pub(crate) fn of_run(
         arguments: &RunArguments,
+        profile: Chosen,
         endpoint: Option<&Endpoint>,
         server: Option<&ServerView>,
     ) -> Result<Plan, Failure> {
@@ -123,6 +124,13 @@ impl Plan {
         let replay =
             arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed, time_scale)).transpose()?;
         let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay));
+        let without_costs = || {
+            profile
+                .requests
+                .clone()
+                .map(|requests| OfferArguments { workload: Some(requests), ..arguments.offer.clone() })
+        };
+        let offer = offer.or_else(without_costs);
         let offer = offer.as_ref().unwrap_or(&arguments.offer);
         let costs = (overheads, overheads.per_request());
         let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
@@ -132,7 +140,7 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        Ok(Plan { replay, sources: arguments.from, deadline_us, retrying, ..plan })
+        Ok(Plan { profile, replay, sources: arguments.from, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -191,7 +199,8 @@ impl Plan {
 
     /// The rate as a share of capacity, if the number of workers is known.
     pub fn load(&self) -> Option<f64> {
-        self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
+        let workers = self.workers.filter(|_| self.workload.has_costs());
+        workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
     }
 
     /// How many classes there are.
@@ -204,7 +213,7 @@ impl Plan {
 
     /// Their names.
     pub(crate) fn class_names(&self) -> &[&'static str] {
-        &self.profile.0.classes()[..self.classes()]
+        &self.profile.profile.classes()[..self.classes()]
     }
 
     /// The name of the offered workload.
@@ -229,6 +238,34 @@ pub fn cpus() -> usize {
 /// The workload that the flags name.
 pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
     offer.workload.clone().unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
+}
+
+/// The profile that `arguments` choose.
+///
+/// # Errors
+/// A usage failure for payloads that do not fit together, or a flag that only the bench protocol
+/// has.
+pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
+    if arguments.payload.is_empty() {
+        return Ok(Chosen::default());
+    }
+    let RunArguments { admin, time_scale, deadline, retries, replay, offer, .. } = arguments;
+    let given = [
+        (admin.is_some(), "--admin"),
+        (time_scale.is_some(), "--time-scale"),
+        (deadline.is_some(), "--deadline"),
+        (*retries > 0, "--retries"),
+        (replay.is_some(), "--replay"),
+        (offer.workload.is_some(), "--workload"),
+        (offer.then.is_some(), "--then"),
+        (offer.load.is_some(), "--load"),
+    ];
+    if let Some((_, flag)) = given.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(Failure::usage(format!(
+            "{flag} needs the bench protocol, and --payload sends another: leave one of them out"
+        )));
+    }
+    Ok(Chosen::of_payloads(arguments.payload.clone(), arguments.repeats)?)
 }
 
 /// What `replay` offers.
@@ -282,7 +319,7 @@ pub(crate) fn test_plan() -> Plan {
     else {
         unreachable!("the first flag says so")
     };
-    Plan::of_run(&arguments, None, None).unwrap_or_else(|failure| panic!("{failure}"))
+    Plan::of_run(&arguments, Chosen::default(), None, None).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 #[cfg(test)]

@@ -112,7 +112,8 @@ pub(crate) fn execute_on(
         reconciled: probe.reconciled(accepted),
         interrupted: interrupt.is_raised(),
         counted: counted(plan, &exchange),
-        protocol: plan.profile.0.protocol(),
+        ambiguous: exchange.replies.ambiguous,
+        protocol: plan.profile.profile.protocol(),
     };
     let mut report = RunReport::new(plan, &probe, counted(plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
@@ -147,7 +148,7 @@ fn exchange_all(
     // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
-    let datagrams = Datagrams { profile: &*plan.profile.0, common };
+    let datagrams = Datagrams { profile: &*plan.profile.profile, common };
     let live = Live::default();
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);

@@ -10,7 +10,7 @@ use crate::compare::server_settings::ServerSettings;
 use crate::drive::schedule;
 use crate::failure::Failure;
 use crate::lab;
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use any_line::{assert_any_line_is_answered, words};
 use clap::{CommandFactory, Parser};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,7 +26,9 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Err(error) => return Some((error.exit_code(), error.to_string())),
     };
     let plan = match &command {
-        Command::Run(arguments) => Plan::of_run(arguments, None, None),
+        Command::Run(arguments) => {
+            plan::chosen(arguments).and_then(|profile| Plan::of_run(arguments, profile, None, None))
+        }
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
             ServerSettings::of((**arguments).clone()).and_then(|settings| settings.plan(target))

@@ -3,6 +3,7 @@
 pub(crate) mod cutoff;
 pub mod flows;
 pub(crate) mod live;
+pub(crate) mod matching;
 pub(crate) mod own_kernel;
 pub(crate) mod pacer;
 pub(crate) mod probe;

@@ -7,6 +7,7 @@
 //! reading.
 
 use crate::drive::live::Live;
+use crate::drive::matching::Matching;
 use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
 use crate::drive::sender::send_one;
 use crate::interrupt::Interrupt;
@@ -61,6 +62,8 @@ pub(crate) struct Replies {
     pub(crate) duplicates: u64,
     /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
+    /// See [`Matching::ambiguous`].
+    pub(crate) ambiguous: u64,
     /// The number of retries that our kernel took.
     pub(crate) taken: u64,
     /// The number of retries that it did not take, by its error.
@@ -73,6 +76,7 @@ pub(crate) struct Replies {
 pub(crate) struct Receiver<'a> {
     replies: Replies,
     clients: Clients<'a>,
+    matching: Matching,
     datagrams: Datagrams<'a>,
     sockets: &'a [UdpSocket],
     poll: Poll,
@@ -106,6 +110,7 @@ impl<'a> Receiver<'a> {
         Ok(Receiver {
             replies: Replies { last, ..Replies::default() },
             clients,
+            matching: Matching::new(sockets.len()),
             datagrams,
             sockets,
             poll,
@@ -144,7 +149,8 @@ impl<'a> Receiver<'a> {
                 false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
             };
             if is_over {
-                return Ok(Replies { attempts: self.clients.counts(self.live.sent()), ..self.replies });
+                let (attempts, ambiguous) = (self.clients.counts(self.live.sent()), self.matching.ambiguous);
+                return Ok(Replies { attempts, ambiguous, ..self.replies });
             }
         }
     }
@@ -215,12 +221,11 @@ impl<'a> Receiver<'a> {
         let at = received_at(message.cmsgs().into_iter().flatten());
         let bytes = message.bytes;
         self.replies.heard += 1;
-        let told = self.datagrams.read(&self.buffer[..bytes]).filter(|told| self.is_sent(flow, told));
-        let Some(Told { id, attempt, status, retry_after, served }) = told else {
+        let Some((id, told)) = self.matched(flow, at, bytes) else {
             self.replies.foreign += 1;
             return Ok(());
         };
-        let id = id as usize;
+        let Told { attempt, status, retry_after, served, .. } = told;
         if !self.clients.is_replied_to(id) {
             self.live.count_replied();
         }
@@ -236,12 +241,16 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Whether this run sent the attempt that a reply answers, over that flow.
-    fn is_sent(&self, flow: usize, told: &Told) -> bool {
-        let Some(request) = self.clients.schedule.get(told.id as usize) else { return false };
+    /// The request that the datagram in the buffer answers, if this run sent it over that flow.
+    fn matched(&mut self, flow: usize, at: Nanos, bytes: usize) -> Option<(usize, Told)> {
+        let reply = &self.buffer[..bytes];
+        let told = self.datagrams.read(reply)?;
+        let (clients, sent) = (&self.clients, self.live.sent());
+        let id = self.matching.request(clients, sent, (flow, at), (self.datagrams, reply, &told))?;
+        let request = clients.schedule.get(id)?;
         // A request is counted before it is sent, and its reply can only come after that.
-        let is_sent = told.id < self.live.sent() && self.clients.has_sent(told.id as usize, told.attempt);
-        is_sent && usize::from(request.flow) == flow
+        let is_sent = (id as u64) < sent && clients.has_sent(id, told.attempt);
+        (is_sent && usize::from(request.flow) == flow).then_some((id, told))
     }
 }
 

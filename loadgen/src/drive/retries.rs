@@ -156,6 +156,11 @@ impl<'a> Clients<'a> {
         self.states[id].replied > 0
     }
 
+    /// Whether request `id`, which was sent, has had no reply, and one at `at` would be in time.
+    pub(crate) fn awaits(&self, id: usize, at: Nanos) -> bool {
+        !self.is_replied_to(id) && at <= self.start.plus(self.schedule[id].at).plus(self.timeout)
+    }
+
     /// Notes a reply to an attempt that was sent: its status and hint, and when it came.
     pub(crate) fn on_reply(&mut self, id: usize, attempt: u8, status: Status, hint: Nanos, at: Nanos) -> Heard {
         let state = &mut self.states[id];

@@ -2,10 +2,12 @@
 //! reads replies. The rest of a run knows no bytes.
 
 mod bench;
+mod payload;
 
 pub(crate) use bench::sockets_of;
+pub use payload::{Match, Payload};
 
-use crate::lab::workload::Arrival;
+use crate::lab::workload::{Arrival, Workload};
 use bench::Bench;
 use forebay::inside::wire::{Served, Status};
 use forebay::time::Nanos;
@@ -25,6 +27,11 @@ pub(crate) trait Profile: Debug + Send + Sync {
 
     /// What `reply` tells. `None` if it is no reply of this protocol, or one of another run.
     fn read(&self, run: Common, reply: &[u8]) -> Option<Told>;
+
+    /// Whether `reply` fits request `id` in more than the bits of its number.
+    fn answers(&self, _id: u64, _reply: &[u8]) -> bool {
+        true
+    }
 }
 
 /// What the datagrams of one run have in common.
@@ -41,8 +48,10 @@ pub(crate) struct Common {
 /// What a reply tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    /// The number of the request.
+    /// The number of the request, or its low bits.
     pub(crate) id: u64,
+    /// How many bits of the number `id` has; 0 = the reply repeats nothing of it.
+    pub(crate) id_bits: u32,
     /// The attempt that it answers.
     pub(crate) attempt: u8,
     pub(crate) status: Status,
@@ -50,6 +59,14 @@ pub(crate) struct Told {
     pub(crate) retry_after: Nanos,
     /// Where and how the request was served.
     pub(crate) served: Served,
+}
+
+impl Told {
+    /// An answer that tells nothing but these `id_bits` of a number.
+    pub(crate) fn answer(id: u64, id_bits: u32) -> Told {
+        let (status, retry_after, served) = (Status::Ok, Nanos::ZERO, Served::default());
+        Told { id, id_bits, attempt: 0, status, retry_after, served }
+    }
 }
 
 /// The datagrams of a run.
@@ -72,13 +89,23 @@ impl Datagrams<'_> {
     }
 }
 
-/// The profile of a run; by default the bench protocol.
+/// The profile of a run, and what it draws requests from. By default the bench protocol.
 #[derive(Clone, Debug)]
-pub struct Chosen(pub(crate) Arc<dyn Profile>);
+pub struct Chosen {
+    pub(crate) profile: Arc<dyn Profile>,
+    /// Requests without costs; `None` for the bench protocol, whose requests have costs.
+    pub(crate) requests: Option<Workload>,
+}
+
+impl Chosen {
+    fn new(profile: impl Profile + 'static, requests: Workload) -> Chosen {
+        Chosen { profile: Arc::new(profile), requests: Some(requests) }
+    }
+}
 
 impl Default for Chosen {
     fn default() -> Chosen {
-        Chosen(Arc::new(Bench))
+        Chosen { profile: Arc::new(Bench), requests: None }
     }
 }
 

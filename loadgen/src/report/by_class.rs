@@ -20,6 +20,17 @@ impl<T> ByClass<T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
 
+    /// Whether there is no value, also none for all requests.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values that a request of `class` changes: that of all requests and that of its class.
+    pub(crate) fn of_request(&mut self, class: u8) -> impl Iterator<Item = &mut T> {
+        let own = 1 + usize::from(class);
+        self.0.iter_mut().enumerate().filter(move |(at, _)| [0, own].contains(at)).map(|(_, (_, value))| value)
+    }
+
     /// Applies `make` to each value.
     pub(crate) fn map<U>(&self, make: impl Fn(&T) -> U) -> ByClass<U> {
         ByClass(self.0.iter().map(|(class, value)| (*class, make(value))).collect())
@@ -34,13 +45,12 @@ impl ByClass<Values> {
     }
 
     pub(crate) fn add(&mut self, class: u8, value: f64) {
-        self.0[0].1.add(value);
-        self.0[1 + usize::from(class)].1.add(value);
+        self.of_request(class).for_each(|values| values.add(value));
     }
 
     /// The exact percentiles of each class, with intervals for a queue with this `memory`.
     pub(crate) fn into_blocks(self, memory: Memory) -> ByClass<Block> {
-        let count = self.all().values.len().max(1) as f64;
+        let count = self.0.first().map_or(1, |(_, all)| all.values.len().max(1)) as f64;
         let block = |(class, values): (_, Values)| {
             let share = values.values.len() as f64 / count;
             (class, values.into_block(memory.of_share(share)))

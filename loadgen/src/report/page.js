@@ -5,11 +5,13 @@ const style = styles(classes), two = styles(["sent", "answered"]);
 // Where all were answered, both lines are seen.
 const drawn = { sent: two("sent"), answered: { ...two("answered"), dash: "6 5" } };
 const inTime = us => us === null ? "∞" : time(us);
-const figures = [["latency", run.latency_us, inTime], ["slowdown", run.slowdown, short]];
+// Only where costs are known.
+const slowdown = run.slowdown ? [["slowdown", run.slowdown, short]] : [];
+const figures = [["latency", run.latency_us, inTime], ...slowdown];
 const seconds = run.by_second.length;
 
-surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply; slowdown is " +
-  `latency over cost. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}` });
+surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply" +
+  `${run.slowdown ? "; slowdown is latency over cost" : ""}. ∞: not answered in time. Bands: 95 % intervals. ${report.notes}` });
 
 const visible = () => classes.filter(name => !state.hidden.has(name));
 

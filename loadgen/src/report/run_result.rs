@@ -71,7 +71,8 @@ pub struct RunResult {
     pub latency_us: ByClass<Block>,
     /// The same over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
-    /// Latency over scaled cost; infinite for every request not answered.
+    /// Latency over scaled cost; infinite for every request not answered. Empty without costs.
+    #[serde(skip_serializing_if = "ByClass::is_empty")]
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
@@ -114,7 +115,8 @@ impl RunResult {
         let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
         let mut slips_over_limit = 0;
         let mut by_second: Vec<(u64, u64)> = Vec::new();
-        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ByClass::empty(plan.class_names()));
+        let [mut latency, mut answered] = [(); 2].map(|()| ByClass::empty(plan.class_names()));
+        let mut slowdown = if plan.workload.has_costs() { latency.clone() } else { ByClass(Vec::new()) };
         let mut shortest_us = latency.map(|_| f64::INFINITY);
         let attempts = schedule.iter().zip(&sent.slips).zip(&replies.last);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= plan.warmup) {
@@ -148,9 +150,7 @@ impl RunResult {
             latency.add(request.class, took_us);
             let cost_us = request.cost.as_micros_f64();
             slowdown.add(request.class, took_us / cost_us);
-            for class in [0, 1 + usize::from(request.class)] {
-                shortest_us.0[class].1 = shortest_us.0[class].1.min(cost_us);
-            }
+            shortest_us.of_request(request.class).for_each(|shortest| *shortest = shortest.min(cost_us));
         }
         let load = plan.load().map(|load| load * replies.attempts.per_request());
         let memory = memory_of(plan, schedule, load);

@@ -82,8 +82,11 @@ pub(crate) fn offer(plan: &Plan) -> String {
     text
 }
 
-/// The offered requests as text: workload and mean cost.
+/// The offered requests as text: workload, and mean cost if it is known.
 fn mix(plan: &Plan) -> String {
+    if !plan.workload.has_costs() {
+        return plan.offered();
+    }
     let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
     format!("{} (mean {}{scale})", plan.offered(), time(Some(plan.workload.mean().as_micros_f64())))
 }
@@ -107,9 +110,12 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 fn latency_table(report: &RunReport) -> String {
     let mut text = percentiles("latency", &report.result.latency_us, time);
     text.push('\n');
-    text += &percentiles("slowdown", &report.result.slowdown, factor);
+    let has_costs = !report.result.slowdown.is_empty();
+    if has_costs {
+        text += &percentiles("slowdown", &report.result.slowdown, factor);
+    }
     text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
-    text += "slowdown: latency over cost.\n";
+    text += if has_costs { "slowdown: latency over cost.\n" } else { "" };
     let blocks = || report.result.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
         let _ = writeln!(text, "{NOT_KNOWN}");

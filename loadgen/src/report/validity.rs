@@ -53,6 +53,9 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
+    /// Datagrams that could answer several requests.
+    #[serde(skip)]
+    pub(crate) ambiguous: u64,
     /// See [`Profile::protocol`](crate::profile::Profile::protocol).
     #[serde(skip)]
     pub(crate) protocol: &'static str,
@@ -92,7 +95,7 @@ const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 /// The largest share of sends that our own kernel refused.
 const REFUSED_SHARE_MAX: f64 = 0.001;
-/// The largest share of foreign datagrams among those received.
+/// The largest share of foreign or ambiguous datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
 /// The largest share of the slept time that emulated cores may oversleep.
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
@@ -161,6 +164,7 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
         any(refused_sends(facts)),
         any(send_buffer_errors(&facts.send_buffer_errors)),
         any(foreign(facts)),
+        any(ambiguous(facts)),
         any(facts.reconciled.as_ref().and_then(Reconciled::objection)),
         any(nothing_answered(&result.fates)),
         any(unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone)),
@@ -288,6 +292,16 @@ fn foreign(facts: &Facts) -> Option<String> {
         format!(
             "{foreign} of {heard} datagrams that came are no reply to a request of this run, above 1 %: is it a server of \
              the {protocol} protocol?"
+        )
+    })
+}
+
+fn ambiguous(facts: &Facts) -> Option<String> {
+    let Facts { heard, ambiguous, .. } = *facts;
+    (ambiguous as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
+        format!(
+            "{ambiguous} of {heard} datagrams came while their flow waited for several, above 1 %, and --match none cannot \
+             tell which one they answer: use more --flows, lower --rate, or send a counter"
         )
     })
 }

@@ -37,6 +37,15 @@ run --rate 10 --arrivals walk => steps:RATE@TIME
 compare --slice 99999999999999h => at most 1000h
 simulate --policy hybrid => the name here is auto, which reserves workers
 compare --policies steal,ondemand => levels, with --slice
+run --rate 10 --payload 0g => for '--payload <[NAME=][WEIGHT@]HEX|file:PATH>': `0g` is no part of a payload: write hex
+run --rate 10 --payload 00 => --payload has no {counter:N}: add one to each, or say --match none
+run --rate 10 --payload {counter:4} --match 4 => for '--match <prefix:LEN|offset:N:LEN|none>': write none, prefix:LEN
+run --rate 10 --match none => --payload
+run --rate 10 --payload {counter:4} --admin 127.0.0.1:9 => --admin needs the bench protocol, and --payload sends another
+run --rate 10 --payload {counter:4} --retries 1 => --retries needs the bench protocol, and --payload sends another
+run --rate 10 --payload {counter:4} --cost fixed:1us => --workload needs the bench protocol
+run --load 0.5 --payload {counter:4} --workers 2 => --load needs the bench protocol
+compare --payload {counter:4} => unexpected argument '--payload'
 walk => unrecognized subcommand";
 
 #[test]

@@ -54,6 +54,17 @@ pub struct Class {
 }
 
 impl Workload {
+    /// Requests without known costs, of classes with these shares. They have no load.
+    pub(crate) fn without_costs(name: String, shares: &[f64]) -> Workload {
+        let class = |share: &f64| Class { share: *share, cost: Cost::Fixed(Nanos::ZERO) };
+        Workload { name, classes: shares.iter().map(class).collect(), beside: Nanos::ZERO }
+    }
+
+    /// Whether the costs of requests are known.
+    pub(crate) fn has_costs(&self) -> bool {
+        self.mean_seconds() > 0.0
+    }
+
     /// The preset's name, or the form as it was written.
     pub fn name(&self) -> &str {
         &self.name

@@ -44,6 +44,7 @@ fn sound() -> Facts {
         send_buffer_errors: Ok(0),
         heard: 4_000,
         foreign: 40,
+        ambiguous: 40,
         protocol: "bench",
         overshoot_share: Some(Ok(0.02)),
         run_queue_share: Some(0.02),
@@ -92,7 +93,7 @@ fn each_defect_is_a_reason_of_its_own() {
         assert_invalid(&result, &Facts { pacer, ..sound() }, expected);
     }
     let unknown = || "no /proc".to_owned();
-    let defects: [(Spoil<'_>, &str); 17] = [
+    let defects: [(Spoil<'_>, &str); 18] = [
         (&|facts| facts.attempts.late = 2, "2 of 1000 were more than 10.0 ms late"),
         (
             &|facts| facts.percentile = Percentile::P99_95,
@@ -104,6 +105,7 @@ fn each_defect_is_a_reason_of_its_own() {
         (&|facts| facts.send_buffer_errors = Ok(1), "did not send 1 datagrams"),
         (&|facts| facts.send_buffer_errors = Ok(1), "those of another process"),
         (&|facts| facts.send_buffer_errors = Err(unknown()), "what it took is not known: no /proc"),
+        (&|facts| facts.ambiguous = 41, "41 of 4000 datagrams came while their flow waited for several"),
         (&|facts| facts.foreign = 41, "41 of 4000 datagrams that came are no reply"),
         (&|facts| facts.run_queue_share = Some(0.021), "waited for a CPU for 2.1 % of the run"),
         (&|facts| facts.overshoot_share = Some(Ok(0.021)), "overslept by 2.1 %"),

@@ -1,0 +1,144 @@
+//! Which request a reply answers, where its protocol repeats only a part of the request's number,
+//! or nothing of it.
+
+use crate::drive::retries::Clients;
+use crate::profile::{Datagrams, Told};
+use forebay::time::Nanos;
+
+/// From this many bits on a number is whole: a schedule has at most 50 million requests.
+const WHOLE_BITS: u32 = 32;
+/// How many requests with the same low bits are looked at, from the last one back. With 16 bits
+/// these are 4 million requests, or 17 s at 250,000/s: more than a timeout.
+const LOOKS_MAX: usize = 64;
+
+/// Finds the requests of replies.
+#[derive(Debug)]
+pub(crate) struct Matching {
+    /// The requests of each flow that may be open, the last one sent at the end. Only for replies
+    /// that repeat nothing. It needs 4 bytes for each request without a reply.
+    open: Vec<Vec<u32>>,
+    /// Requests with smaller numbers have been in `open`.
+    seen: u64,
+    /// Replies that repeat nothing and came while their flow waited for several.
+    pub(crate) ambiguous: u64,
+}
+
+impl Matching {
+    /// Matches the replies of this many flows.
+    pub(crate) fn new(flows: usize) -> Matching {
+        Matching { open: vec![Vec::new(); flows], seen: 0, ambiguous: 0 }
+    }
+
+    /// The request that `reply` answers. It tells `told`, and came over `flow` at `at`. The first
+    /// `sent` requests of the schedule have been sent.
+    pub(crate) fn request(
+        &mut self,
+        clients: &Clients<'_>,
+        sent: u64,
+        (flow, at): (usize, Nanos),
+        (datagrams, reply, told): (Datagrams<'_>, &[u8], &Told),
+    ) -> Option<usize> {
+        match told.id_bits {
+            0 => self.last_open(clients, sent, flow, at),
+            WHOLE_BITS.. => usize::try_from(told.id).ok(),
+            bits => {
+                let period = 1 << bits;
+                let last = (sent.checked_sub(1 + told.id)? / period * period + told.id) as usize;
+                let alike = (0..=last).rev().step_by(period as usize).take(LOOKS_MAX).filter(|id| {
+                    usize::from(clients.schedule[*id].flow) == flow && datagrams.profile.answers(*id as u64, reply)
+                });
+                // If each has a reply, this is one more to the last of them.
+                alike.clone().find(|id| !clients.is_replied_to(*id)).or_else(|| alike.clone().next())
+            }
+        }
+    }
+
+    /// The last request of `flow` that has no reply, else the last one that has. An older request
+    /// without a reply was probably lost. If the oldest were taken, each loss would move all later
+    /// replies of its flow to other requests.
+    fn last_open(&mut self, clients: &Clients<'_>, sent: u64, flow: usize, at: Nanos) -> Option<usize> {
+        for (id, request) in (self.seen..sent).zip(&clients.schedule[self.seen as usize..]) {
+            self.open[usize::from(request.flow)].push(id as u32);
+        }
+        self.seen = sent;
+        let open = &mut self.open[flow];
+        while open.len() > 1 && open.last().is_some_and(|id| clients.is_replied_to(*id as usize)) {
+            open.pop();
+        }
+        let (last, others) = open.split_last()?;
+        self.ambiguous += u64::from(others.iter().rev().any(|id| clients.awaits(*id as usize, at)));
+        Some(*last as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::schedule::Request;
+    use crate::plan::Retrying;
+    use crate::profile::test_datagrams;
+    use forebay::inside::wire::Status;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// A request each millisecond from 1 s on, by turns over three flows.
+    fn schedule() -> Vec<Request> {
+        let request =
+            |id: u64| Request { at: MS.times(1_000 + id), cost: Nanos::ZERO, flow: (id % 3) as u16, class: 0 };
+        (0..20_000).map(request).collect()
+    }
+
+    /// The requests that each of `replies` answers: sent by then, flow, what it repeats. Those that
+    /// it ends are ended. Beside it: how many were ambiguous.
+    fn answered(replies: &[(u64, usize, Told)]) -> (Vec<Option<usize>>, u64) {
+        let (schedule, mut matching) = (schedule(), Matching::new(3));
+        let mut clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
+        let ids = replies.iter().map(|(sent, flow, told)| {
+            let at = MS.times(1_000 + sent);
+            let found = matching.request(&clients, *sent, (*flow, at), (test_datagrams(1), b"", told))?;
+            clients.on_reply(found, 0, Status::Ok, Nanos::ZERO, at);
+            Some(found)
+        });
+        (ids.collect(), matching.ambiguous)
+    }
+
+    // Is a short number that of the last request that has it, was sent over the flow and has no
+    // reply? Is a duplicate that of a request with a reply, and is the search bounded?
+    #[test]
+    fn a_short_number_is_the_last_open_request_of_its_flow() {
+        let low = |id: usize| Told::answer(id as u64 % 256, 8);
+        // 700, 444 and 188 have the same low bits; 700 and 188 are not of one flow.
+        let (ids, _) = answered(&[
+            (701, 1, low(700)),
+            (701, 1, low(700)),
+            (700, 0, low(700)),
+            (701, 2, low(188)),
+            (100, 2, low(188)),
+            (20_000, 0, low(3)),
+            (20_000, 0, low(3)),
+        ]);
+        let back = |id: Option<usize>| id.map(|id| (id % 256, id % 3));
+        assert_eq!(ids[..5], [Some(700), Some(700), Some(444), Some(188), None]);
+        assert!(ids[5] > ids[6] && ids[5..].iter().all(|id| back(*id) == Some((3, 0))), "{ids:?}");
+        let (ids, _) = answered(&[(20_000, 0, low(3)); 30]);
+        // Every third of 64 looks is of the flow: then they are duplicates of the last one.
+        let oldest = ids.iter().flatten().min().expect("found");
+        assert!(*oldest >= 20_000 - 65 * 256 && ids[29] == ids[0], "{ids:?}");
+    }
+
+    // With nothing repeated, is a reply that of the last open request of its flow, also after a
+    // loss, and is it told when it could be another's?
+    #[test]
+    fn a_reply_without_a_number_is_of_the_last_open_request() {
+        let none = Told::answer(0, 0);
+        // Flow 0 sends 0, 3, 6; 0 is lost, and older than the timeout from 101 on.
+        assert_eq!(answered(&[(1, 0, none), (4, 0, none), (4, 1, none)]), (vec![Some(0), Some(3), Some(1)], 0));
+        assert_eq!(answered(&[(4, 0, none), (4, 0, none), (4, 0, none)]), (vec![Some(3), Some(0), Some(0)], 1));
+        assert_eq!(answered(&[(7, 0, none), (7, 2, none), (1, 2, none)]).1, 2);
+        assert_eq!(answered(&[(2, 2, none)]).0, [None]);
+        let old: Vec<_> = (0..40).map(|nth| (3 * nth + 4, 0, none)).collect();
+        let (ids, ambiguous) = answered(&old);
+        assert!(ids.iter().zip(1..).all(|(id, nth)| *id == Some(3 * nth)), "{ids:?}");
+        assert_eq!(ambiguous, 33, "until 100 ms have passed");
+    }
+}
