@@ -3,7 +3,7 @@
 
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
-use crate::profile::{Match, Payload};
+use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
 use crate::values::{COMPARED, number, positive, rate};
 use clap::{Args, Parser, Subcommand};
@@ -97,13 +97,16 @@ pub(crate) struct RunArguments {
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
+    #[arg(long, value_name = "NAME[=ARGUMENT]", help = "The protocol of the requests [default: bench]", long_help = profile::help())]
+    pub(crate) profile: Option<Chosen>,
     /// Send this to any server, instead of requests of the bench protocol: hex digits with fields
     ///
     /// {counter:N} is the number of the request from 0, and {class:N} that of its class. They have
-    /// N bytes, the highest first. {random:N} is N random bytes. file:PATH is a file with such text,
-    /// in which # begins a comment. Each further --payload is a class. Weights say how often each
-    /// one is drawn (default 1).
-    #[arg(long, value_name = "[NAME=][WEIGHT@]HEX|file:PATH")]
+    /// N bytes, the highest first. {random:N} is N random bytes.
+    ///
+    /// file:PATH is a file with such text, in which # begins a comment. Each further --payload is a
+    /// class. Weights say how often each one is drawn (default 1).
+    #[arg(long, value_name = "[NAME=][WEIGHT@]HEX|file:PATH", conflicts_with = "profile")]
     pub(crate) payload: Vec<Payload>,
     /// Where a reply repeats the counter of its --payload [default: where the payload has it]
     ///

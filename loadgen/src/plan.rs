@@ -213,7 +213,8 @@ impl Plan {
 
     /// Their names.
     pub(crate) fn class_names(&self) -> &[&'static str] {
-        &self.profile.profile.classes()[..self.classes()]
+        let names = self.profile.profile.classes();
+        &names[..names.len().min(self.classes())]
     }
 
     /// The name of the offered workload.
@@ -246,9 +247,11 @@ pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
 /// A usage failure for payloads that do not fit together, or a flag that only the bench protocol
 /// has.
 pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
-    if arguments.payload.is_empty() {
-        return Ok(Chosen::default());
-    }
+    let (profile, flag) = match &arguments.profile {
+        Some(profile) => (profile.clone(), "--profile"),
+        None if arguments.payload.is_empty() => return Ok(Chosen::default()),
+        None => (Chosen::of_payloads(arguments.payload.clone(), arguments.repeats)?, "--payload"),
+    };
     let RunArguments { admin, time_scale, deadline, retries, replay, offer, .. } = arguments;
     let given = [
         (admin.is_some(), "--admin"),
@@ -260,12 +263,12 @@ pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
         (offer.then.is_some(), "--then"),
         (offer.load.is_some(), "--load"),
     ];
-    if let Some((_, flag)) = given.into_iter().find(|(is_given, _)| *is_given) {
-        return Err(Failure::usage(format!(
-            "{flag} needs the bench protocol, and --payload sends another: leave one of them out"
-        )));
+    match given.into_iter().find(|(is_given, _)| *is_given && profile.requests.is_some()) {
+        Some((_, bench)) => Err(Failure::usage(format!(
+            "{bench} needs the bench protocol, and {flag} sends another: leave one of them out"
+        ))),
+        None => Ok(profile),
     }
-    Ok(Chosen::of_payloads(arguments.payload.clone(), arguments.repeats)?)
 }
 
 /// What `replay` offers.

@@ -65,6 +65,8 @@ fn the_command_is_consistent() {
 #[test]
 fn what_is_right_is_taken() {
     for line in [
+        "run --profile bench --rate 100 --retries 1 --target 127.0.0.1:9",
+        "run --profile coap=/a?b --rate 100 --workers 1 --target 127.0.0.1:9",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",

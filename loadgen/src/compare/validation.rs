@@ -187,7 +187,9 @@ mod tests {
     // Does an answer of another worker count, and no refusal? All refusals name worker 0.
     #[test]
     fn a_refusal_says_nothing_of_its_socket() {
-        let reply = |status, worker| Some(Reply { at: Nanos::ZERO, status, worker, served: Nanos::ZERO, late: false });
+        let reply = |status, worker| {
+            Some(Reply { at: Nanos::ZERO, status, code: "", worker, served: Nanos::ZERO, late: false })
+        };
         let replies = vec![
             reply(Status::Ok, 1),
             reply(Status::ShedWaited, 0),

@@ -126,8 +126,8 @@ mod tests {
         assert!(*oldest >= 20_000 - 65 * 256 && ids[29] == ids[0], "{ids:?}");
     }
 
-    // With nothing repeated, is a reply that of the last open request of its flow, also after a
-    // loss, and is it told when it could be another's?
+    // If nothing is repeated: is a reply that of the last open request of its flow, also after a
+    // loss? Is it counted when it could be another's?
     #[test]
     fn a_reply_without_a_number_is_of_the_last_open_request() {
         let none = Told::answer(0, 0);

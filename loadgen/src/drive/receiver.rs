@@ -41,6 +41,8 @@ pub struct Reply {
     pub at: Nanos,
     /// The status in the reply.
     pub status: Status,
+    /// What its protocol calls the status; empty in the bench protocol.
+    pub code: &'static str,
     /// The worker that finished the request, as named in the reply.
     pub worker: u16,
     /// Time from the server's kernel to the end of the handler, as the reply tells. On an emulated
@@ -225,7 +227,7 @@ impl<'a> Receiver<'a> {
             self.replies.foreign += 1;
             return Ok(());
         };
-        let Told { attempt, status, retry_after, served, .. } = told;
+        let Told { attempt, status, code, retry_after, served, .. } = told;
         if !self.clients.is_replied_to(id) {
             self.live.count_replied();
         }
@@ -235,7 +237,7 @@ impl<'a> Receiver<'a> {
             Heard::End { late } => {
                 let Served { worker, kernel_wait, queue_wait, service, .. } = served;
                 let served = kernel_wait.plus(queue_wait).plus(service);
-                self.replies.last[id] = Some(Reply { at, status, worker, served, late });
+                self.replies.last[id] = Some(Reply { at, status, code, worker, served, late });
             }
         }
         Ok(())

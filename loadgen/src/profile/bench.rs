@@ -45,7 +45,7 @@ impl Profile for Bench {
         let header = Header::parse(reply).ok().filter(|header| header.kind == Kind::Reply)?;
         let attempt = u8::try_from(header.stamp ^ run.session & SESSION).ok()?;
         let Header { id, status, served, .. } = header;
-        Some(Told { id, id_bits: u64::BITS, attempt, status, retry_after: header.retry_after(), served })
+        Some(Told { id, id_bits: u64::BITS, attempt, status, code: "", retry_after: header.retry_after(), served })
     }
 }
 

@@ -2,7 +2,11 @@
 //! reads replies. The rest of a run knows no bytes.
 
 mod bench;
+mod coap;
+mod dns;
+mod ntp;
 mod payload;
+mod stun;
 
 pub(crate) use bench::sockets_of;
 pub use payload::{Match, Payload};
@@ -12,15 +16,55 @@ use bench::Bench;
 use forebay::inside::wire::{Served, Status};
 use forebay::time::Nanos;
 use std::fmt::Debug;
+use std::str::FromStr;
 use std::sync::Arc;
+
+/// A profile by its name.
+struct Row {
+    name: &'static str,
+    /// What follows the name: nothing, `=WHAT`, or `[=WHAT]` if it may be left out.
+    argument: &'static str,
+    about: &'static str,
+    make: fn(&str) -> Result<Chosen, String>,
+}
+
+const ROWS: [Row; 5] = [
+    Row {
+        name: "bench",
+        argument: "",
+        about: "the requests of `forebay serve`, which have costs",
+        make: |_| Ok(Chosen::default()),
+    },
+    Row {
+        name: "dns",
+        argument: "=FILE",
+        about: "the questions of FILE, one NAME TYPE in each line, as dnsperf reads them",
+        make: dns::chosen,
+    },
+    Row {
+        name: "ntp",
+        argument: "",
+        about: "questions of a client for the time",
+        make: |_| Ok(Chosen::alone(ntp::Ntp)),
+    },
+    Row { name: "stun", argument: "", about: "Binding requests", make: |_| Ok(Chosen::alone(stun::Stun)) },
+    Row {
+        name: "coap",
+        argument: "[=PATH]",
+        about: "confirmable GET requests for PATH, by default /",
+        make: coap::chosen,
+    },
+];
 
 /// A protocol: how requests are written and replies are read. It keeps no state of a run.
 pub(crate) trait Profile: Debug + Send + Sync {
     /// The protocol, as in "a server of the bench protocol".
     fn protocol(&self) -> &'static str;
 
-    /// The names of the classes of requests.
-    fn classes(&self) -> &[&'static str];
+    /// The names of the classes of requests; none where requests are all of one.
+    fn classes(&self) -> &[&'static str] {
+        &[]
+    }
 
     /// Appends the datagram of an attempt (from 0) at `request`, whose number is `id`.
     fn write(&self, run: Common, id: u64, attempt: u8, request: &Arrival, into: &mut Vec<u8>);
@@ -45,6 +89,19 @@ pub(crate) struct Common {
     pub(crate) may_repeat: bool,
 }
 
+impl Common {
+    /// Eight bytes that no other request has: of the run, then the number `id`.
+    fn stamp(self, id: u64) -> [u8; 8] {
+        ((self.session << 32) | id).to_be_bytes()
+    }
+
+    /// The answer to the request whose stamp this is; `None` if it is of another run.
+    fn told(self, stamp: &[u8]) -> Option<Told> {
+        let id = u64::from_be_bytes(stamp.try_into().ok()?) ^ self.session << 32;
+        u32::try_from(id).ok().map(|id| Told::answer(id.into(), u32::BITS))
+    }
+}
+
 /// What a reply tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
@@ -55,6 +112,8 @@ pub(crate) struct Told {
     /// The attempt that it answers.
     pub(crate) attempt: u8,
     pub(crate) status: Status,
+    /// What the protocol calls it; empty if the status says all.
+    pub(crate) code: &'static str,
     /// How long the client of a shed request should wait before the next attempt.
     pub(crate) retry_after: Nanos,
     /// Where and how the request was served.
@@ -65,7 +124,7 @@ impl Told {
     /// An answer that tells nothing but these `id_bits` of a number.
     pub(crate) fn answer(id: u64, id_bits: u32) -> Told {
         let (status, retry_after, served) = (Status::Ok, Nanos::ZERO, Served::default());
-        Told { id, id_bits, attempt: 0, status, retry_after, served }
+        Told { id, id_bits, attempt: 0, status, code: "", retry_after, served }
     }
 }
 
@@ -101,6 +160,35 @@ impl Chosen {
     fn new(profile: impl Profile + 'static, requests: Workload) -> Chosen {
         Chosen { profile: Arc::new(profile), requests: Some(requests) }
     }
+
+    /// Requests that are all of one class.
+    fn alone(profile: impl Profile + 'static) -> Chosen {
+        let name = format!("{} requests", profile.protocol());
+        Chosen::new(profile, Workload::without_costs(name, &[1.0]))
+    }
+}
+
+impl FromStr for Chosen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Chosen, String> {
+        let (name, argument) = text.split_once('=').map_or((text, None), |(name, argument)| (name, Some(argument)));
+        let fits = |argument_of: &str| {
+            if argument.is_some() { !argument_of.is_empty() } else { !argument_of.starts_with('=') }
+        };
+        let row = ROWS.iter().find(|row| row.name == name && fits(row.argument));
+        let row = row.ok_or_else(|| {
+            let names = ROWS.iter().map(|row| format!("{}{}", row.name, row.argument)).collect::<Vec<_>>();
+            format!("`{text}` is no profile: write one of {}", names.join(", "))
+        })?;
+        (row.make)(argument.unwrap_or_default())
+    }
+}
+
+/// The profiles, as `--help` lists them.
+pub(crate) fn help() -> String {
+    let rows = ROWS.iter().map(|row| format!("{}{}: {}", row.name, row.argument, row.about));
+    format!("The protocol of the requests [default: bench]\n\n{}", rows.collect::<Vec<_>>().join("\n"))
 }
 
 impl Default for Chosen {
@@ -113,4 +201,61 @@ impl Default for Chosen {
 #[cfg(test)]
 pub(crate) const fn test_datagrams(session: u64) -> Datagrams<'static> {
     Datagrams { profile: &Bench, common: Common { session, deadline_us: 0, may_repeat: false } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: Common = Common { session: 0x0123_4567_89ab_cdef, deadline_us: 0, may_repeat: false };
+
+    /// The datagram of request `id` of the profile `text`.
+    pub(super) fn written(chosen: &Chosen, id: u64) -> Vec<u8> {
+        let mut datagram = Vec::new();
+        let request = Arrival { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 0, class: 0 };
+        chosen.profile.write(RUN, id, 0, &request, &mut datagram);
+        datagram
+    }
+
+    /// What a server of the profile `text` says to `asked`.
+    fn reply_to(text: &str, asked: &[u8]) -> Vec<u8> {
+        match text {
+            "ntp" => [&[0x24; 24], &asked[40..], &[0; 16]].concat(),
+            "stun" => [&[1, 1, 0, 0], &asked[4..]].concat(),
+            _ => [&[0x68, 0x45], &asked[2..12]].concat(),
+        }
+    }
+
+    // Is a reply that of the request whose number it repeats, and none if it is of another run, cut
+    // off, or a request?
+    #[test]
+    fn a_reply_repeats_the_number_of_its_request() {
+        for text in ["ntp", "stun", "coap"] {
+            let chosen: Chosen = text.parse().expect("a profile");
+            let asked = written(&chosen, 0x0102_0304);
+            let reply = reply_to(text, &asked);
+            let read = |run, reply: &[u8]| chosen.profile.read(run, reply).map(|told| (told.id, told.id_bits));
+            assert_eq!(read(RUN, &reply), Some((0x0102_0304, 32)), "{text}");
+            assert_eq!(read(Common { session: RUN.session + 1, ..RUN }, &reply), None, "{text}: of another run");
+            assert_eq!(read(RUN, &[&asked[..2], &reply[2..]].concat()), None, "{text}: of the kind of a request");
+            assert!((0..reply.len()).all(|length| read(RUN, &reply[..length]).is_none()), "{text}: cut off");
+        }
+    }
+
+    #[test]
+    fn a_path_becomes_options() {
+        let options = |path: &str| {
+            let chosen: Chosen = format!("coap={path}").parse().expect(path);
+            assert_eq!(written(&chosen, 7)[2..4], [0, 0]);
+            let datagram = written(&chosen, 8);
+            // Messages of one flow have numbers of their own.
+            assert_eq!(datagram[..4], [0x48, 1, 0, 1]);
+            datagram[12..].to_vec()
+        };
+        assert_eq!(options("/"), b"");
+        assert_eq!(options("/a/bcdefghijklmnop?x=1&y"), b"\xb1a\x0d\x02bcdefghijklmnop\x43x=1\x01y");
+        assert_eq!(options("?q"), b"\xd1\x02q");
+        let error = format!("coap={}", "a".repeat(269)).parse::<Chosen>().expect_err("too long");
+        assert!(error.contains("at most 268 bytes"), "{error}");
+    }
 }

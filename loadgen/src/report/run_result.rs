@@ -10,6 +10,7 @@ use forebay::fate::Ending;
 use forebay::inside::wire::Status;
 use forebay::time::Nanos;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The number of requests of a run by fate, as the client sees it. The fates are disjoint and sum
 /// to the requests sent.
@@ -65,6 +66,9 @@ pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) ->
 pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
+    /// The number of replies by what their protocol calls them; empty in the bench protocol.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub codes: BTreeMap<&'static str, u64>,
     /// Microseconds from the intended first send to the kernel's receive stamp of the reply. On
     /// emulated cores, to the end of the core's send by the core's own time. Infinite for
     /// unanswered requests.
@@ -110,8 +114,7 @@ impl RunResult {
         let Exchange { start, schedule, sent, replies } = exchange;
         // With retries it is the receiver that knows which clients had given up.
         let timeout = if plan.retrying.max > 0 { Nanos::MAX } else { schedule::timeout(plan, schedule) };
-        let mut fates = Fates::default();
-        let mut unanswered = 0;
+        let (mut fates, mut codes, mut unanswered) = (Fates::default(), BTreeMap::new(), 0);
         let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
         let mut slips_over_limit = 0;
         let mut by_second: Vec<(u64, u64)> = Vec::new();
@@ -136,6 +139,7 @@ impl RunResult {
                     host_late = slip.plus(took.minus(of_core));
                     took = of_core;
                 }
+                *codes.entry(reply.code).or_default() += 1;
                 let late = reply.late || took > timeout;
                 *(if late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
                 if reply.status == Status::Ok && !late {
@@ -152,12 +156,13 @@ impl RunResult {
             slowdown.add(request.class, took_us / cost_us);
             shortest_us.of_request(request.class).for_each(|shortest| *shortest = shortest.min(cost_us));
         }
-        let load = plan.load().map(|load| load * replies.attempts.per_request());
-        let memory = memory_of(plan, schedule, load);
+        let memory = memory_of(plan, schedule, plan.load().map(|load| load * replies.attempts.per_request()));
         fates.kernel_dropped = kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
+        codes.remove("");
         RunResult {
             fates,
+            codes,
             slowdowns: slowdown.map(Values::sample),
             shortest_us,
             memory,
@@ -206,6 +211,7 @@ mod tests {
             reply.map(|(took, status)| Reply {
                 at: Nanos::from_millis(5_000 + ms + took),
                 status,
+                code: "",
                 worker: 0,
                 served: Nanos::ZERO,
                 late: false,
@@ -271,7 +277,14 @@ mod tests {
     #[test]
     fn an_emulated_core_is_charged_its_own_time() {
         let [slip, served, price] = [3, 20, 2].map(Nanos::from_millis);
-        let reply = |at_ms| Reply { at: Nanos::from_millis(at_ms), status: Status::Ok, worker: 0, served, late: false };
+        let reply = |at_ms| Reply {
+            at: Nanos::from_millis(at_ms),
+            status: Status::Ok,
+            code: "",
+            worker: 0,
+            served,
+            late: false,
+        };
         let exchange = Exchange {
             start: Nanos::from_secs(5),
             schedule: vec![request(10, 0), request(20, 1)],
@@ -292,8 +305,14 @@ mod tests {
 
     #[test]
     fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
-        let stamped =
-            Reply { at: Nanos::from_secs(4), status: Status::Ok, worker: 0, served: Nanos::ZERO, late: false };
+        let stamped = Reply {
+            at: Nanos::from_secs(4),
+            status: Status::Ok,
+            code: "",
+            worker: 0,
+            served: Nanos::ZERO,
+            late: false,
+        };
         let result = figures(vec![request(10, 0)], vec![Nanos::from_micros(40)], vec![Some(stamped)], Nanos::ZERO, 0);
         assert_eq!(result.latency_us.all().max, Some(40.0));
     }

@@ -164,6 +164,11 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     let ended =
         if some.is_empty() { String::new() } else { format!(": {}; none {}", some.join(", "), none.join(", ")) };
     let mut text = wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ");
+    let codes: Vec<String> =
+        report.result.codes.iter().map(|(code, count)| format!("{} {code}", grouped(*count))).collect();
+    if !codes.is_empty() {
+        text += &wrapped("", &format!("the server said: {}", codes.join(", ")), "  ");
+    }
     if fates.kernel_dropped.is_none() {
         text.push_str("what the server's kernel dropped is unknown, and counts as lost\n");
     }

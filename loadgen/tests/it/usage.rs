@@ -45,6 +45,14 @@ run --rate 10 --payload {counter:4} --admin 127.0.0.1:9 => --admin needs the ben
 run --rate 10 --payload {counter:4} --retries 1 => --retries needs the bench protocol, and --payload sends another
 run --rate 10 --payload {counter:4} --cost fixed:1us => --workload needs the bench protocol
 run --load 0.5 --payload {counter:4} --workers 2 => --load needs the bench protocol
+run --rate 10 --profile dns => for '--profile <NAME[=ARGUMENT]>': `dns` is no profile: write one of bench, dns=FILE, ntp
+run --rate 10 --profile ntp=1 => `ntp=1` is no profile: write one of bench, dns=FILE, ntp, stun, coap[=PATH]
+run --rate 10 --profile dns=/nowhere => file /nowhere: it cannot be read: No such file
+run --rate 10 --profile dns=/dev/null => file /dev/null: it has no question; write NAME TYPE in each line, like www
+run --rate 10 --profile dns=Cargo.toml => file Cargo.toml: line 1: `[package]` is no question; write NAME TYPE
+run --rate 10 --profile ntp --retries 1 => --retries needs the bench protocol, and --profile sends another
+run --rate 10 --profile stun --payload {counter:4} => cannot be used with '--payload
+compare --profile ntp => unexpected argument '--profile'
 compare --payload {counter:4} => unexpected argument '--payload'
 walk => unrecognized subcommand";
 

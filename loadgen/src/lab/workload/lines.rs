@@ -8,13 +8,13 @@ use std::path::Path;
 const LINE_BYTES_MAX: u64 = 8 << 10;
 
 /// The file at `path`, to be read.
-pub(super) fn open(path: &Path) -> Result<File, String> {
+pub(crate) fn open(path: &Path) -> Result<File, String> {
     File::open(path).map_err(|error| unreadable(&error))
 }
 
 /// Calls `take` with each line of `text` that is neither blank nor a comment. An error of `take`
 /// gets the number of the line. A text of more than `bytes_max` bytes is the error `too_large`.
-pub(super) fn each(
+pub(crate) fn each(
     text: impl Read,
     bytes_max: u64,
     too_large: &str,

@@ -17,7 +17,7 @@
 
 mod arrivals;
 mod cost;
-mod lines;
+pub(crate) mod lines;
 mod parse;
 mod shape;
 mod trace;

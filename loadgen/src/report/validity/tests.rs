@@ -12,6 +12,7 @@ fn bounded(values: Vec<f64>) -> Block {
 fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
     let latency = ByClass(vec![(ALL_CLASSES, bounded(vec![latency_us; 7_000]))]);
     RunResult {
+        codes: BTreeMap::new(),
         fates: Fates { answered: 3_000, ..Fates::default() },
         latency_us: latency.clone(),
         latency_answered_us: latency.clone(),
