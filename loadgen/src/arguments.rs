@@ -15,7 +15,7 @@ use forebay::time::{Nanos, parse_duration};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Open-loop load generator for Forebay servers.
+/// Open-loop load generator for Forebay and other UDP servers.
 ///
 /// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up.
 /// Every latency counts from the moment at which a request should have been sent.
@@ -254,6 +254,8 @@ const EXAMPLES: &str = "\
 Examples:
   loadgen compare
   loadgen run --admin 127.0.0.1:9001 --cost bimodal:0.99:20us:2ms --rate 8000
+  loadgen run --target 127.0.0.1:53 --profile dns=questions.txt --rate 1000
+  loadgen run --target 127.0.0.1:7 --payload '01{counter:4}' --rate 1000
 
 Exit codes:
   0  the run is VALID

@@ -1,5 +1,5 @@
-//! The load generator: offers an open-loop load to a UDP server of the bench protocol, and measures
-//! what its clients see.
+//! The load generator: offers an open-loop load to a UDP server, by the bench protocol or another
+//! [`profile`], and measures what its clients see.
 //!
 //! The binary is [`main`]. The other public items are for programs that measure something else with
 //! the same schedule, sender, receiver and figures (`benches/peers`). This crate is not published.

@@ -1,6 +1,7 @@
 //! Does a run speak other protocols than the bench protocol, and tell apart what answers a request
 //! and what does not? Method: servers that answer, repeat, lose and forge.
 
+use crate::pages::{RUN_RUN, commands};
 use crate::support::generator::{run, serve};
 use crate::support::script::shown;
 use crate::support::skip::skip;
@@ -156,4 +157,39 @@ fn a_reply_of_dns_repeats_identifier_and_question() {
     run.is_invalid("is it a server of the DNS protocol?");
     let text = String::from_utf8_lossy(&run.output.stdout);
     assert!(text.contains(&format!("the server said: {plain} NOERROR, {} NXDOMAIN", of(7))), "{text}");
+}
+
+/// What a server of each profile says; others send back what came.
+fn reply_of_its_kind(asked: &[u8]) -> Vec<u8> {
+    match (asked.len(), &asked[..4]) {
+        (48, _) => [&[0x24; 24], &asked[40..], &[0; 16]].concat(),
+        (20, _) => [&[1, 1, 0, 0], &asked[4..]].concat(),
+        (_, [0x48, 1, ..]) => [&[0x68, 0x45], &asked[2..12]].concat(),
+        (_, [_, _, 1, 0]) => [&asked[..2], &[0x81], &asked[3..]].concat(),
+        _ => asked.to_vec(),
+    }
+}
+
+// Does each command of the page do what the page says? Method: for a fifth of a second each, with
+// one server for all profiles.
+#[test]
+fn commands_of_the_page_are_answered() {
+    let server = serve(|socket, asked, client| drop(socket.send_to(&reply_of_its_kind(asked), client)));
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("questions.txt"), "www.example.com A\n_sip._udp.example.com SRV\n")
+        .expect("written");
+    let commands: Vec<String> = commands().into_iter().filter(|command| command.starts_with(RUN_RUN)).collect();
+    assert_eq!(commands.len(), 7);
+    for line in commands {
+        let words = line[RUN_RUN.len()..].split_whitespace().map(|word| word.trim_matches('\''));
+        let mut command = Command::new(LOADGEN);
+        command.current_dir(folder.path()).args(["run", "--target", &server.to_string(), "--json", "-"]);
+        // Two words name the target of the page.
+        command.args(words.skip(2)).args("--duration 200ms --warmup 0s --percentile 50 --quiet".split(' '));
+        let output = command.output().expect("loadgen runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let report: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {said}"));
+        assert_eq!((&report["fates"]["answered"], &report["foreign"]), (&report["sent"], &json!(0)), "{line}: {said}");
+    }
 }

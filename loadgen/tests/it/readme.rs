@@ -4,7 +4,7 @@
 //! their commands.
 
 use crate::pages::{
-    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
+    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_RUN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
 };
 use forebay::config::Setting;
@@ -61,6 +61,7 @@ fn every_command_is_one_that_a_test_here_runs() {
             ASK,
             RUN_LOADGEN,
             RUN_FOREBAY,
+            RUN_RUN,
             RUN_SIMULATE,
             RUN_PLAN,
             RUN_CALIBRATE,
