@@ -161,10 +161,9 @@ impl Chosen {
         Chosen { profile: Arc::new(profile), requests: Some(requests) }
     }
 
-    /// Requests that are all of one class.
+    /// Requests that are all of one class, without a name yet.
     fn alone(profile: impl Profile + 'static) -> Chosen {
-        let name = format!("{} requests", profile.protocol());
-        Chosen::new(profile, Workload::without_costs(name, &[1.0]))
+        Chosen::new(profile, Workload::without_costs(String::new(), &[1.0]))
     }
 }
 
@@ -181,7 +180,8 @@ impl FromStr for Chosen {
             let names = ROWS.iter().map(|row| format!("{}{}", row.name, row.argument)).collect::<Vec<_>>();
             format!("`{text}` is no profile: write one of {}", names.join(", "))
         })?;
-        (row.make)(argument.unwrap_or_default())
+        let chosen = (row.make)(argument.unwrap_or_default())?;
+        Ok(Chosen { requests: chosen.requests.map(|requests| requests.named(text)), ..chosen })
     }
 }
 

@@ -156,6 +156,7 @@ fn a_reply_of_dns_repeats_identifier_and_question() {
     assert_eq!((&run.report["codes"], fate(&run, "answered")), (&codes, plain + of(7)));
     run.is_invalid("is it a server of the DNS protocol?");
     let text = String::from_utf8_lossy(&run.output.stdout);
+    assert!(text.starts_with("dns=/") && text.contains(" at 1,000 requests/s"), "{text}");
     assert!(text.contains(&format!("the server said: {plain} NOERROR, {} NXDOMAIN", of(7))), "{text}");
 }
 

@@ -60,6 +60,11 @@ impl Workload {
         Workload { name, classes: shares.iter().map(class).collect(), beside: Nanos::ZERO }
     }
 
+    /// The same requests under another name.
+    pub(crate) fn named(self, name: &str) -> Workload {
+        Workload { name: name.to_owned(), ..self }
+    }
+
     /// Whether the costs of requests are known.
     pub(crate) fn has_costs(&self) -> bool {
         self.mean_seconds() > 0.0
