@@ -2,10 +2,12 @@
 //! reads replies. The rest of a run knows no bytes.
 
 mod bench;
+mod bittorrent;
 mod coap;
 mod dns;
 mod ntp;
 mod payload;
+mod quic;
 mod stun;
 
 pub(crate) use bench::sockets_of;
@@ -28,7 +30,7 @@ struct Row {
     make: fn(&str) -> Result<Chosen, String>,
 }
 
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 7] = [
     Row {
         name: "bench",
         argument: "",
@@ -53,6 +55,18 @@ const ROWS: [Row; 5] = [
         argument: "[=PATH]",
         about: "confirmable GET requests for PATH, by default /",
         make: coap::chosen,
+    },
+    Row {
+        name: "quic-versions",
+        argument: "",
+        about: "packets of a reserved version, answered by a list of versions",
+        make: |_| Ok(Chosen::alone(quic::Quic)),
+    },
+    Row {
+        name: "bittorrent",
+        argument: "",
+        about: "requests to connect to a tracker",
+        make: |_| Ok(Chosen::alone(bittorrent::Tracker)),
     },
 ];
 
@@ -222,7 +236,9 @@ mod tests {
         match text {
             "ntp" => [&[0x24; 24], &asked[40..], &[0; 16]].concat(),
             "stun" => [&[1, 1, 0, 0], &asked[4..]].concat(),
-            _ => [&[0x68, 0x45], &asked[2..12]].concat(),
+            "coap" => [&[0x68, 0x45], &asked[2..12]].concat(),
+            "quic-versions" => [&[0x8f, 0, 0, 0, 0], &asked[5..14]].concat(),
+            _ => [&asked[8..], &[7; 8]].concat(),
         }
     }
 
@@ -230,14 +246,16 @@ mod tests {
     // off, or a request?
     #[test]
     fn a_reply_repeats_the_number_of_its_request() {
-        for text in ["ntp", "stun", "coap"] {
+        for text in ["ntp", "stun", "coap", "quic-versions", "bittorrent"] {
             let chosen: Chosen = text.parse().expect("a profile");
             let asked = written(&chosen, 0x0102_0304);
             let reply = reply_to(text, &asked);
             let read = |run, reply: &[u8]| chosen.profile.read(run, reply).map(|told| (told.id, told.id_bits));
             assert_eq!(read(RUN, &reply), Some((0x0102_0304, 32)), "{text}");
-            assert_eq!(read(Common { session: RUN.session + 1, ..RUN }, &reply), None, "{text}: of another run");
-            assert_eq!(read(RUN, &[&asked[..2], &reply[2..]].concat()), None, "{text}: of the kind of a request");
+            let other = Common { session: RUN.session + 1, ..RUN };
+            assert_ne!(read(other, &reply), read(RUN, &reply), "{text}: of another run");
+            let of_a_request = [&asked[..4], &reply[4..]].concat();
+            assert_eq!(read(RUN, &of_a_request), None, "{text}: of the kind of a request");
             assert!((0..reply.len()).all(|length| read(RUN, &reply[..length]).is_none()), "{text}: cut off");
         }
     }

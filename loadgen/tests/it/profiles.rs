@@ -164,6 +164,8 @@ fn a_reply_of_dns_repeats_identifier_and_question() {
 fn reply_of_its_kind(asked: &[u8]) -> Vec<u8> {
     match (asked.len(), &asked[..4]) {
         (48, _) => [&[0x24; 24], &asked[40..], &[0; 16]].concat(),
+        (1_200, _) => [&[0x80, 0, 0, 0, 0], &asked[5..]].concat(),
+        (16, _) => [&asked[8..], &[7; 8]].concat(),
         (20, _) => [&[1, 1, 0, 0], &asked[4..]].concat(),
         (_, [0x48, 1, ..]) => [&[0x68, 0x45], &asked[2..12]].concat(),
         (_, [_, _, 1, 0]) => [&asked[..2], &[0x81], &asked[3..]].concat(),
@@ -180,7 +182,7 @@ fn commands_of_the_page_are_answered() {
     std::fs::write(folder.path().join("questions.txt"), "www.example.com A\n_sip._udp.example.com SRV\n")
         .expect("written");
     let commands: Vec<String> = commands().into_iter().filter(|command| command.starts_with(RUN_RUN)).collect();
-    assert_eq!(commands.len(), 7);
+    assert_eq!(commands.len(), 9);
     for line in commands {
         let words = line[RUN_RUN.len()..].split_whitespace().map(|word| word.trim_matches('\''));
         let mut command = Command::new(LOADGEN);
