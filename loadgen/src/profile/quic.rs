@@ -1,6 +1,6 @@
 //! QUIC (RFC 9000), before any connection: packets of a reserved version. A server must answer with
-//! a list of the versions that it knows. The list repeats the connection identifiers, which hold the
-//! run and the number of the request.
+//! a list of the versions that it knows. The list repeats the connection identifiers, which hold
+//! the run and the number of the request.
 
 use super::{Common, Profile, Told};
 use crate::lab::workload::Arrival;

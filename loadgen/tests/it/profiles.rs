@@ -86,6 +86,7 @@ fn the_examples_answer() {
     for (example, flags, profile, code, fate_of_all) in [
         ("ntp", "127.0.0.1:0", "ntp", "synchronised", "answered"),
         ("stun", "127.0.0.1:0", "stun", "success", "answered"),
+        ("tracker", "127.0.0.1:0", "bittorrent", "connected", "answered"),
         ("coap", "--listen 127.0.0.1:0 --admin 127.0.0.1:0", "coap=/hello", "2.05", "answered"),
         ("coap", "--listen 127.0.0.1:0 --admin 127.0.0.1:0", "coap=factors?91", "2.05", "answered"),
         ("coap", "--listen 127.0.0.1:0 --admin 127.0.0.1:0", "coap", "4.04", "refused"),
