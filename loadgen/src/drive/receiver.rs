@@ -191,10 +191,12 @@ impl<'a> Receiver<'a> {
         if !retrying || self.events.iter().count() == EVENTS {
             return;
         }
+        let Datagrams { profile, common } = self.datagrams;
         self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule[id];
-            self.datagrams.write(id, attempt, request, &mut self.again);
+            self.again.clear();
+            profile.write(common, id as u64, attempt, request, &mut self.again);
             match send_one(&self.sockets[usize::from(request.flow)], &self.again) {
                 Ok(()) => self.replies.taken += 1,
                 Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
@@ -246,7 +248,7 @@ impl<'a> Receiver<'a> {
     /// The request that the datagram in the buffer answers, if this run sent it over that flow.
     fn matched(&mut self, flow: usize, at: Nanos, bytes: usize) -> Option<(usize, Told)> {
         let reply = &self.buffer[..bytes];
-        let told = self.datagrams.read(reply)?;
+        let told = self.datagrams.profile.read(self.datagrams.common, reply)?;
         let (clients, sent) = (&self.clients, self.live.sent());
         let id = self.matching.request(clients, sent, (flow, at), (self.datagrams, reply, &told))?;
         let request = clients.schedule.get(id)?;

@@ -149,19 +149,6 @@ pub(crate) struct Datagrams<'a> {
     pub(crate) common: Common,
 }
 
-impl Datagrams<'_> {
-    /// Replaces `buffer` with the datagram of an attempt at `request`.
-    pub(crate) fn write(self, id: usize, attempt: u8, request: &Arrival, buffer: &mut Vec<u8>) {
-        buffer.clear();
-        self.profile.write(self.common, id as u64, attempt, request, buffer);
-    }
-
-    /// See [`Profile::read`].
-    pub(crate) fn read(self, reply: &[u8]) -> Option<Told> {
-        self.profile.read(self.common, reply)
-    }
-}
-
 /// The profile of a run, and what it draws requests from. By default the bench protocol.
 #[derive(Clone, Debug)]
 pub struct Chosen {
