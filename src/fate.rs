@@ -173,6 +173,11 @@ impl Fate {
     /// The fates of datagrams that a handler rejects at admission. A handler may name its own
     /// reasons for them.
     pub const REJECTIONS: [Fate; 4] = [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate];
+
+    /// All fates for which a handler may name its own reasons: those of
+    /// [`Fate::REJECTIONS`], and of requests that it [gives up](crate::handler::Reply::give_up).
+    pub(crate) const WITH_OWN_REASONS: [Fate; 6] =
+        [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate, Fate::ShedQueueFull, Fate::Failed];
 }
 
 /// How a client counts a reply. Several fates share one ending.
@@ -295,6 +300,8 @@ labels! {
         Panic = "panic",
         /// The handler wrote more than the reply has room for.
         Overflow = "overflow",
+        /// The handler gave the request up.
+        GivenUp = "given_up",
     }
     /// Why a system call to receive failed. No datagram is lost: the socket keeps what it holds.
     ReceiveError {

@@ -54,7 +54,7 @@ pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub use outgoing::{SendError, Transmit};
 pub(crate) use reply::Extents;
-pub use reply::{Overflow, Reply, TooManyDatagrams};
+pub use reply::{GiveUp, Overflow, Reply, TooManyDatagrams};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
 pub use service::{Event, NotTold, Out, Panicked, Service, Teller, TooManyTimers};

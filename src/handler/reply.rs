@@ -23,6 +23,21 @@ pub struct Reply<'a> {
     overflowed: bool,
     /// Whether the handler tried to begin more than [`DATAGRAMS_MAX`] datagrams.
     pub(crate) too_many: bool,
+    /// How the request ends that the handler has given up, and the number of its own reason.
+    pub(crate) given_up: Option<(GiveUp, u8)>,
+}
+
+/// How a request ends that its handler gives up; see [`Reply::give_up`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// As [`Fate::Refused`](crate::fate::Fate::Refused): it will not be served.
+    Refused,
+    /// As [`Fate::ShedQueueFull`](crate::fate::Fate::ShedQueueFull): there is no room for it now,
+    /// such as for one more session.
+    Full,
+    /// As [`Fate::Failed`](crate::fate::Fate::Failed): something that it needs has failed.
+    Failed,
 }
 
 /// An error: the reply had no room for a write.
@@ -53,7 +68,8 @@ impl<'a> Reply<'a> {
     /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
         let room = buffer.len().min(Extents::BYTES_MAX);
-        Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed: false, too_many: false }
+        let (overflowed, too_many, given_up) = (false, false, None);
+        Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed, too_many, given_up }
     }
 
     /// Bytes written so far, in all datagrams together.
@@ -166,10 +182,40 @@ impl<'a> Reply<'a> {
         self.extents.truncate(length);
     }
 
-    /// Empties the reply, drops all datagrams and removes the mark of an overflow.
+    /// Empties the reply, drops all datagrams and removes the mark of an overflow. The request is
+    /// not given up any more.
     pub fn clear(&mut self) {
         self.extents = Extents::default();
-        (self.overflowed, self.too_many) = (false, false);
+        (self.overflowed, self.too_many, self.given_up) = (false, false, None);
+    }
+
+    /// Ends the request as `end` says once `handle` ends. What was written is not sent;
+    /// [`Handler::refuse`](super::Handler::refuse) writes the answer. It counts under the handler's
+    /// own `reason`, an index into [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). With an
+    /// index out of range it counts without one, a failed request as `given_up`.
+    ///
+    /// ```
+    /// use forebay::handler::GiveUp;
+    /// use forebay::{Handler, Reply, Request};
+    ///
+    /// /// Answers with the name of a user, if there is one.
+    /// struct Names;
+    ///
+    /// impl Handler for Names {
+    ///     type Ticket = ();
+    ///
+    ///     const REASON_NAMES: &'static [&'static str] = &["no_such_user"];
+    ///
+    ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    ///         match request.bytes() {
+    ///             [1, ..] => _ = reply.put(b"root"),
+    ///             _ => reply.give_up(GiveUp::Refused, 0),
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn give_up(&mut self, end: GiveUp, reason: u8) {
+        self.given_up = Some((end, reason));
     }
 }
 

@@ -80,7 +80,7 @@ impl Serialize for Snapshot {
         body.serialize_entry("malformed_by_reason", &Pairs(&malformed))?;
         if !self.gauges.reason_names.is_empty() {
             let of_fate = |fate: Fate| (fate.name(), self.own_reasons(fate).collect::<BTreeMap<_, _>>());
-            body.serialize_entry("own_reasons", &Pairs(&Fate::REJECTIONS.map(of_fate)))?;
+            body.serialize_entry("own_reasons", &Pairs(&Fate::WITH_OWN_REASONS.map(of_fate)))?;
         }
         body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
         body.serialize_entry("throttled_us", &self.throttled_us())?;

@@ -143,10 +143,11 @@ pub struct Snapshot {
 impl Snapshot {
     /// The handler's own reasons to reject, each with the number of datagrams that ended as `fate`
     /// for it. In the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
-    /// Empty for a fate outside [`Fate::REJECTIONS`].
+    /// For a fate outside [`Fate::REJECTIONS`], only those for which a request has ended so.
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = if Fate::REJECTIONS.contains(&fate) { self.gauges.reason_names } else { &[] };
-        names.iter().copied().zip(self.counts.rejected[fate as usize])
+        let all = Fate::REJECTIONS.contains(&fate);
+        let named = self.gauges.reason_names.iter().copied().zip(self.counts.rejected[fate as usize]);
+        named.filter(move |(_, count)| all || *count > 0)
     }
 
     /// The age of the oldest unfinished request: of [`ALL_CLASSES`] first, then by class. Zero if

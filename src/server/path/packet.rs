@@ -5,7 +5,7 @@
 //! packet.
 
 use crate::handler::outgoing::Way;
-use crate::handler::{Admitted, Arrival, Event, Extents, Out, Reply, Request, Service};
+use crate::handler::{Admitted, Arrival, Event, Extents, GiveUp, Out, Reply, Request, Service};
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
@@ -44,13 +44,15 @@ pub(crate) struct PacketBody<T> {
     pub set_aside: (Nanos, u64),
 }
 
-/// Why what a handler wrote is too much.
+/// Why what a handler wrote is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     /// The handler allows as much, but the sender may not be sent it.
     ForSender,
     /// More bytes than the handler allows, or more datagrams than a reply may have.
     ForReply,
+    /// The handler has given the request up, for its own reason of this number.
+    GivenUp(GiveUp, u8),
 }
 
 impl<T: Copy + Default> PacketBody<T> {
@@ -243,9 +245,10 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
             let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
+            let given_up = reply.given_up.map(|(end, reason)| Excess::GivenUp(end, reason));
             let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
             let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
-            (body.extents, body.excess) = (extents, overflowed.then_some(excess));
+            (body.extents, body.excess) = (extents, given_up.or(overflowed.then_some(excess)));
             if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
                 self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
             }

@@ -3,7 +3,8 @@
 //! sockets; the pages are scraped.
 
 use crate::support::prelude::*;
-use forebay::fate::{REASONS, Refused};
+use forebay::fate::{REASONS, Refused, Status};
+use forebay::handler::GiveUp;
 
 /// Rejects by the first byte, for the reason whose number the second one is (2 has no name); `-` is
 /// none. The rest it sends back.
@@ -96,4 +97,61 @@ fn bad_names_are_said_before_anything_is_served() {
     server.stop_handle().stop();
     let error = server.run(&Talkative).expect_err("a name occurs twice").to_string();
     assert_eq!(error, "REASON_NAMES: \"x\": not allowed; allowed: each name once");
+}
+
+/// Gives a request up as its first byte says, for the reason whose number the second one is.
+struct GivesUp;
+
+impl Handler for GivesUp {
+    type Ticket = ();
+
+    const REASON_NAMES: &'static [&'static str] = &["user", "upstream"];
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        reply.put(b"hi").expect("as long");
+        checkpoint().await;
+        let end = match request.bytes()[0] {
+            b'r' => GiveUp::Refused,
+            b'q' => GiveUp::Full,
+            b'f' => GiveUp::Failed,
+            _ => return,
+        };
+        reply.give_up(end, request.bytes()[1] - b'0');
+    }
+
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        reply.put(&[unserved.status as u8]).expect("shorter");
+    }
+}
+
+// Does a request that its handler gives up end so, for the handler's reason, and is it answered as
+// one that was not served? Do fates list only the reasons that they have?
+#[test]
+fn what_is_given_up_ends_for_the_handlers_reason() {
+    let server = Running::on(bound(&[("workers", "2")]), GivesUp);
+    for (question, status) in [
+        ("r0", Status::Refused),
+        ("q1", Status::ShedQueueFull),
+        ("f1", Status::Failed),
+        ("f1", Status::Failed),
+        ("f2", Status::Failed),
+    ] {
+        assert_eq!(ask(&server, question).as_bytes(), [status as u8], "{question}");
+    }
+    assert_eq!(ask(&server, "ok"), "hi");
+    let expected = fates! { received: 6, refused: 1, shed_queue_full: 1, failed: 3, answered: 1 };
+    assert_eq!(server.quiescent(6), expected);
+    for (fate, reason, count) in [
+        ("refused", "user", 1.0),
+        ("refused", "upstream", 0.0),
+        ("shed_queue_full", "upstream", 1.0),
+        ("failed", "upstream", 2.0),
+        ("failed", "given_up", 1.0),
+    ] {
+        assert_eq!(server.count(fate, reason), count, "{fate} {reason}");
+    }
+    let totals = server.stop().totals;
+    let own = |fate| totals.own_reasons(fate).collect::<Vec<_>>();
+    assert_eq!(own(Fate::Failed), [("upstream", 2)]);
+    assert_eq!(own(Fate::ShedQueueFull), [("upstream", 1)]);
 }

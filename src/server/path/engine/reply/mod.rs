@@ -68,6 +68,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             return match excess {
                 Excess::ForSender => self.end(packet, Fate::ShedRate),
                 Excess::ForReply => self.fail(packet, Failed::Overflow),
+                Excess::GivenUp(end, reason) => self.give_up(packet, end, reason),
             };
         }
         let queue = self.now.minus(envelope.received_at).minus(envelope.stay.service);

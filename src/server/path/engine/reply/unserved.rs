@@ -1,7 +1,7 @@
 //! How requests end that are not served: their fates, and what their clients hear.
 
-use crate::fate::{Ending, Failed, Fate, Status};
-use crate::handler::{Reply, Service, Unserved};
+use crate::fate::{Ending, Failed, Fate, Refused, Status};
+use crate::handler::{GiveUp, Reply, Service, Unserved};
 use crate::metrics::Counter;
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
@@ -57,6 +57,22 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Some(reason) => self.recorder.count(reason),
             None => self.recorder.ended(fate),
         }
+        self.tell(packet, fate.status());
+    }
+
+    /// Ends a request that its handler has given up.
+    #[cold]
+    pub(super) fn give_up(&mut self, packet: Packet<'s, H::Ticket>, end: GiveUp, reason: u8) {
+        let (fate, other) = match end {
+            GiveUp::Refused => (Fate::Refused, Some(Counter::Refused(Refused::Other))),
+            GiveUp::Full => (Fate::ShedQueueFull, None),
+            GiveUp::Failed => (Fate::Failed, Some(Counter::Failed(Failed::GivenUp))),
+        };
+        if usize::from(reason) >= H::REASON_NAMES.len() {
+            return self.end_for(packet, fate, other);
+        }
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
+        self.recorder.rejected(fate, reason);
         self.tell(packet, fate.status());
     }
 
