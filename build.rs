@@ -9,8 +9,8 @@ use std::{env, fs};
 /// folder. Whether a file is there does not tell: the package and the repository may be built into
 /// one target folder.
 const PACKAGED: [&str; 4] = ["src/", "deploy/", "examples/", "LICENSE"];
-/// A package of its own.
-const APART: &str = "examples/dns/";
+/// Packages of their own.
+const APART: [&str; 2] = ["examples/dns/", "examples/quic/"];
 
 fn main() {
     println!("cargo::rerun-if-changed=README.md");
@@ -25,7 +25,8 @@ fn main() {
 /// `page` with `files` before the path in each link. Of a link to what the package lacks the text
 /// alone is left.
 fn with_links_to(files: &str, page: &str) -> String {
-    let is_packaged = |target: &str| PACKAGED.iter().any(|path| target.starts_with(path)) && !target.starts_with(APART);
+    let is_below = |target: &str, paths: &[&str]| paths.iter().any(|path| target.starts_with(path));
+    let is_packaged = |target: &str| is_below(target, &PACKAGED) && !is_below(target, &APART);
     let (mut linked, mut rest) = (String::new(), page);
     while let Some((before, after)) = rest.split_once("](") {
         let (plain, text) = before.rsplit_once('[').expect("a link has a beginning");

@@ -1,0 +1,212 @@
+//! The service: finds the shard of each datagram, and accepts connections.
+
+use crate::ids::{self, Routes};
+use crate::shard::{Client, Clock, Drive, Seat, Shard};
+use crate::streams::Streams;
+use bytes::BytesMut;
+use forebay::fate::{CLASSES, Malformed};
+use forebay::handler::aside;
+use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EndpointConfig, Incoming, ServerConfig};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Connections of one shard. The limit of the whole server comes first, unless clients repeat the
+/// ID that chooses the shard.
+const SHARD_CONNECTIONS_MAX: usize = 256;
+
+/// Bytes from which on a datagram is likely one of many that have come together.
+const LONG: usize = 1_000;
+
+/// Handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
+const HANDSHAKES_MAX: usize = 4_096;
+
+/// QUIC connections in shards.
+pub struct Quic {
+    config: Arc<ServerConfig>,
+    endpoint: EndpointConfig,
+    routes: Routes,
+    clock: Clock,
+    connections_max: usize,
+    retry_from: usize,
+    /// What is counted.
+    pub counts: Counts,
+}
+
+/// What the server counts.
+#[derive(Clone, Default)]
+pub struct Counts {
+    /// Connections now, those that close included.
+    pub connections: Arc<AtomicUsize>,
+    /// Handshakes that have begun and not ended.
+    pub handshakes: Arc<AtomicUsize>,
+    /// Clients that were asked to prove their address first.
+    pub retries: Arc<AtomicU64>,
+}
+
+/// What is to be done with a datagram.
+enum Next {
+    Nothing,
+    Drive(ConnectionHandle),
+    Accept(Box<Incoming>),
+}
+
+impl Quic {
+    /// At most `connections_max` connections. From `retry_from` handshakes in progress on, clients
+    /// prove their address before the next one begins.
+    pub fn new(config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic {
+        Quic {
+            config: Arc::new(config),
+            endpoint: EndpointConfig::default(),
+            routes: Routes::default(),
+            clock: Clock::default(),
+            connections_max,
+            retry_from,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Finds out what a datagram is, and gives it to its connection.
+    fn receive(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) -> Next {
+        let Some(endpoint) = &mut shard.endpoint else {
+            // A helper panicked and has the endpoint no more. Without it the connections are lost.
+            *shard = self.shard_numbered(out.shard());
+            return Next::Nothing;
+        };
+        let (now, peer, local) = (shard.clock.now(), request.peer(), request.local());
+        let (bytes, mut answer) = (BytesMut::from(request.bytes()), Vec::new());
+        match endpoint.handle(now, peer, Some(local.ip()), None, bytes, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let Some(client) = shard.clients.get_mut(&handle) else { return Next::Nothing };
+                client.connection.handle_event(event);
+                if request.bytes().len() < LONG || client.handshake.is_some() {
+                    return Next::Drive(handle);
+                }
+                // One acknowledgement for all that wait in the shard: the message comes after them.
+                if !client.waits {
+                    client.waits = out.teller().tell(out.shard(), Drive(handle)).is_ok();
+                    return if client.waits { Next::Nothing } else { Next::Drive(handle) };
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => return Next::Accept(Box::new(incoming)),
+            Some(DatagramEvent::Response(_)) => reply(out, &answer),
+            None => {}
+        }
+        Next::Nothing
+    }
+
+    /// Begins a connection. The signature is made aside: it keeps the shard, but no worker.
+    async fn accept(&self, shard: &mut Shard, incoming: Box<Incoming>, request: Request<'_>, out: &mut Out<'_>) {
+        let (Some(mut endpoint), mut answer) = (shard.endpoint.take(), Vec::new()) else { return };
+        let is_proven = incoming.remote_address_validated();
+        // Ordering: relaxed, counts.
+        if !is_proven && self.counts.handshakes.load(Ordering::Relaxed) >= self.retry_from {
+            self.counts.retries.fetch_add(1, Ordering::Relaxed);
+            let _ =
+                endpoint.retry(*incoming, &mut answer).expect("an address that is not proven may be asked for a proof");
+            shard.endpoint = Some(endpoint);
+            return reply(out, &answer);
+        }
+        let has_room = shard.clients.len() < SHARD_CONNECTIONS_MAX;
+        let seat = Seat::take(&self.counts.connections, self.connections_max).filter(|_| has_room);
+        let handshake = Seat::take(&self.counts.handshakes, HANDSHAKES_MAX);
+        let (Some(seat), Some(handshake)) = (seat, handshake) else {
+            let _ = endpoint.refuse(*incoming, &mut answer);
+            shard.endpoint = Some(endpoint);
+            return reply(out, &answer);
+        };
+        let now = shard.clock.now();
+        let (endpoint, accepted, answer) = aside(move || {
+            let accepted = endpoint.accept(*incoming, now, &mut answer, None);
+            (endpoint, accepted, answer)
+        })
+        .await;
+        shard.endpoint = Some(endpoint);
+        // On an error, there may be an answer.
+        let Ok((handle, connection)) = accepted else { return reply(out, &answer) };
+        let client = Box::new(Client {
+            connection,
+            streams: Streams::default(),
+            local: request.local(),
+            due: None,
+            waits: false,
+            handshake: Some(handshake),
+            _seat: seat,
+        });
+        shard.clients.insert(handle, client);
+        shard.drive(handle, out).await;
+    }
+
+    fn shard_numbered(&self, number: usize) -> Shard {
+        let number = u16::try_from(number).expect("there are fewer shards");
+        Shard::new(number, &self.routes, self.endpoint.clone(), Arc::clone(&self.config), self.clock)
+    }
+}
+
+/// Answers a datagram without a connection. No such answer is longer than the datagram.
+fn reply(out: &mut Out<'_>, answer: &[u8]) {
+    let _ = out.reply().put(answer);
+}
+
+impl forebay::Service for Quic {
+    type Ticket = ();
+    type Shard = Shard;
+
+    const SHARDS: usize = 1_024;
+    const HEARS_STOP: bool = true;
+    const CLASS_NAMES: [&'static str; CLASSES] =
+        ["packet", "initial", "class2", "class3", "class4", "class5", "class6", "class7"];
+
+    fn shard(&self, number: usize) -> Shard {
+        self.shard_numbered(number)
+    }
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let id = ids::destination(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Other))?;
+        let class = ids::is_initial(arrival.bytes());
+        Ok(Admitted::new(()).class(class.into()).shard(self.routes.shard_of(id).into()))
+    }
+
+    async fn handle(&self, shard: &mut Shard, event: Event<'_>, out: &mut Out<'_>) {
+        match event {
+            Event::Datagram(request) => match self.receive(shard, request, out) {
+                Next::Nothing => {}
+                Next::Drive(handle) => shard.drive(handle, out).await,
+                // In a box: the server moves the future of each event, and few events are of this
+                // kind.
+                Next::Accept(incoming) => Box::pin(self.accept(shard, incoming, request, out)).await,
+            },
+            Event::Timer(key) => {
+                let (handle, now) = (ConnectionHandle(key as usize), shard.clock.now());
+                if let Some(client) = shard.clients.get_mut(&handle) {
+                    client.due = None;
+                    client.connection.handle_timeout(now);
+                    shard.drive(handle, out).await;
+                }
+            }
+            Event::Message(message) => {
+                let Drive(handle) = *message.downcast().expect("there are no others");
+                shard.drive(handle, out).await;
+            }
+            Event::Stopping => shard.close(out).await,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::Service;
+
+    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a>, &'a mut Out<'a>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    // Is what the server moves for each event short, beside what a connection takes?
+    #[test]
+    fn the_future_of_an_event_is_short() {
+        let bytes = length(|quic, shard, event, out| quic.handle(shard, event, out));
+        assert!(bytes < 1_024, "{bytes} bytes, and a connection {}", size_of::<Client>());
+    }
+}

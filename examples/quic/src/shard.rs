@@ -1,0 +1,195 @@
+//! The connections of one shard.
+
+use crate::ids::{Ids, Routes};
+use crate::streams::Streams;
+use bytes::Bytes;
+use forebay::Out;
+use forebay::handler::Transmit;
+use forebay::time::{Nanos, clock};
+use quinn_proto::{Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, ServerConfig, VarInt};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Datagrams that leave together: at most 48 KB, where the kernel takes 64 KB at once.
+const TOGETHER: usize = 32;
+
+/// Bytes that one event of a connection sends, half of what a worker keeps until it sends. The
+/// acknowledgements of these bytes, or the timer if they are lost, make it send on.
+const BYTES_MAX: usize = 1 << 17;
+
+thread_local! {
+    /// Where packets are written that are about to leave.
+    static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The message of a shard to itself that a connection is to be driven.
+pub struct Drive(pub ConnectionHandle);
+
+/// Time for the protocol, which counts in [`Instant`].
+#[derive(Clone, Copy)]
+pub struct Clock {
+    instant: Instant,
+    nanos: Nanos,
+}
+
+impl Default for Clock {
+    #[expect(clippy::disallowed_methods, reason = "the protocol counts so, and no other type converts")]
+    fn default() -> Clock {
+        Clock { nanos: clock::now(), instant: Instant::now() }
+    }
+}
+
+impl Clock {
+    /// Now.
+    pub fn now(&self) -> Instant {
+        self.instant + Duration::from(clock::now().minus(self.nanos))
+    }
+
+    fn nanos(&self, at: Instant) -> Nanos {
+        self.nanos.plus(at.duration_since(self.instant).into())
+    }
+}
+
+/// One of a limited number of places, free again once this is dropped.
+pub struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    /// A place, if fewer than `most` are taken.
+    pub fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
+        // Ordering: relaxed, a count.
+        let is_free =
+            taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < most).then_some(count + 1));
+        is_free.ok().map(|_| Seat(Arc::clone(taken)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Ordering: relaxed, a count.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection, and what it needs beside the protocol.
+pub struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) streams: Streams,
+    /// The server's address that the client knows.
+    pub(crate) local: SocketAddr,
+    /// When the timer fires.
+    pub(crate) due: Option<Instant>,
+    /// Whether a message is on its way that will drive it.
+    pub(crate) waits: bool,
+    /// Its place among the handshakes, until the handshake ends.
+    pub(crate) handshake: Option<Seat>,
+    /// Its place among the connections.
+    pub(crate) _seat: Seat,
+}
+
+/// The state of one shard.
+pub struct Shard {
+    /// `None` while a helper thread accepts a connection. It stays so if the helper panics.
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) clients: HashMap<ConnectionHandle, Box<Client>>,
+    pub(crate) clock: Clock,
+}
+
+impl Shard {
+    /// Shard `number`, which issues its own connection IDs.
+    pub fn new(
+        number: u16,
+        routes: &Routes,
+        mut common: EndpointConfig,
+        server: Arc<ServerConfig>,
+        clock: Clock,
+    ) -> Shard {
+        let routes = routes.clone();
+        common.cid_generator(move || Box::new(Ids::new(routes.clone(), number)));
+        // The kernel may fragment what the server sends, so the protocol cannot measure the path.
+        let finds_mtu = false;
+        let endpoint = Endpoint::new(Arc::new(common), Some(server), finds_mtu, None);
+        Shard { endpoint: Some(endpoint), clients: HashMap::new(), clock }
+    }
+
+    /// Does what follows from anything that has happened to a connection: the application's part,
+    /// then all that is to be sent, then the timer.
+    pub async fn drive(&mut self, handle: ConnectionHandle, out: &mut Out<'_>) {
+        let (Some(client), Some(endpoint)) = (self.clients.get_mut(&handle), self.endpoint.as_mut()) else { return };
+        client.waits = false;
+        client.react().await;
+        while let Some(event) = client.connection.poll_endpoint_events() {
+            let is_over = event.is_drained();
+            if let Some(event) = endpoint.handle_event(handle, event) {
+                client.connection.handle_event(event);
+            }
+            if is_over {
+                self.clients.remove(&handle);
+                // To stop a timer needs no room.
+                let _ = out.at(handle.0 as u64, None);
+                return;
+            }
+        }
+        client.send(self.clock.now(), out);
+        let due = client.connection.poll_timeout();
+        if due != client.due {
+            client.due = due;
+            let when = due.map(|due| self.clock.nanos(due));
+            out.at(handle.0 as u64, when).expect("a shard has fewer connections than it may have timers");
+        }
+    }
+
+    /// Closes all connections, and accepts no more.
+    pub async fn close(&mut self, out: &mut Out<'_>) {
+        let now = self.clock.now();
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.set_server_config(None);
+        }
+        let handles: Vec<_> = self.clients.keys().copied().collect();
+        for handle in handles {
+            if let Some(client) = self.clients.get_mut(&handle) {
+                client.connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the server stops"));
+            }
+            self.drive(handle, out).await;
+        }
+    }
+}
+
+impl Client {
+    /// Lets the application handle what has happened.
+    async fn react(&mut self) {
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Stream(event) => self.streams.handle(&mut self.connection, event).await,
+                Event::ConnectionLost { .. } => self.streams.clear(),
+                _ => {}
+            }
+        }
+        if !self.connection.is_handshaking() {
+            self.handshake = None;
+        }
+    }
+
+    fn send(&mut self, now: Instant, out: &mut Out<'_>) {
+        LEAVING.with_borrow_mut(|bytes| {
+            let mut sent = 0;
+            while sent < BYTES_MAX {
+                bytes.clear();
+                let Some(packets) = self.connection.poll_transmit(now, TOGETHER, bytes) else { return };
+                let local = SocketAddr::new(packets.src_ip.unwrap_or(self.local.ip()), self.local.port());
+                // The protocol checks each address, and until then sends three times what came,
+                // also later than in the same second.
+                let transmit = Transmit::new(&bytes[..packets.size])
+                    .segments(packets.segment_size.unwrap_or(packets.size))
+                    .from(local)
+                    .validated();
+                // What finds no room is lost as in a network, and the protocol sends it again.
+                let _ = out.send(packets.destination, transmit);
+                sent += packets.size;
+            }
+        })
+    }
+}

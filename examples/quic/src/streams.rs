@@ -1,0 +1,196 @@
+//! The application: what the first byte of a stream asks for.
+//!
+//! | first byte | the client sends | the server answers |
+//! |---|---|---|
+//! | `e` | any bytes | the same bytes |
+//! | `r` | a length and microseconds, four bytes each | so many bytes, after computing for so long |
+//! | `u` | any bytes | their number, in eight bytes |
+//!
+//! Numbers are big-endian. The answers to `r` and `u` begin once the client has finished its side.
+//! Whatever else comes is reset with [`REFUSED`].
+
+use bytes::{Buf, Bytes};
+use forebay::checkpoint;
+use forebay::time::{Nanos, clock};
+use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
+use std::collections::HashMap;
+
+/// The error code of a stream that asks for what there is not.
+pub const REFUSED: u32 = 1;
+
+/// The longest computation that a request may ask for. It keeps its shard for so long.
+const BURN_MAX: Nanos = Nanos::from_millis(100);
+
+/// A computation gives way as often.
+const BURN_STEP: Nanos = Nanos::from_micros(10);
+
+/// What an answer to `r` consists of.
+static ZEROS: [u8; 16_384] = [0; 16_384];
+
+/// The open streams of a connection, as many as the client may open.
+#[derive(Default)]
+pub struct Streams(HashMap<StreamId, Stream>);
+
+#[derive(Default)]
+struct Stream {
+    /// The first byte, and after `r` two numbers.
+    head: Vec<u8>,
+    /// The bytes that have come after `u`.
+    counted: u64,
+    /// The bytes to send next.
+    held: Bytes,
+    /// How many zeros to send after them.
+    zeros: usize,
+    /// Whether the client has finished its side.
+    ended: bool,
+}
+
+/// What was read.
+enum Got {
+    Bytes(Bytes),
+    Nothing,
+    End,
+    Reset,
+}
+
+/// What becomes of a stream.
+enum Next {
+    Waits,
+    Ends,
+    Refused,
+}
+
+impl Streams {
+    /// Handles what has happened to the streams of `connection`.
+    pub async fn handle(&mut self, connection: &mut Connection, event: StreamEvent) {
+        match event {
+            StreamEvent::Opened { .. } => {
+                while let Some(id) = connection.streams().accept(Dir::Bi) {
+                    self.0.insert(id, Stream::default());
+                    self.advance(connection, id).await;
+                }
+            }
+            StreamEvent::Readable { id } | StreamEvent::Writable { id } => self.advance(connection, id).await,
+            StreamEvent::Finished { id } | StreamEvent::Stopped { id, .. } => _ = self.0.remove(&id),
+            StreamEvent::Available { .. } => {}
+        }
+    }
+
+    /// Forgets all streams, for the connection is lost.
+    pub fn clear(&mut self) {
+        self.0 = HashMap::new();
+    }
+
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId) {
+        let Some(stream) = self.0.get_mut(&id) else { return };
+        let next = stream.advance(connection, id).await;
+        // A stream that the client has reset or stopped is closed already, in part.
+        match next {
+            Next::Waits => return,
+            Next::Ends => _ = connection.send_stream(id).finish(),
+            Next::Refused => {
+                let _ = connection.recv_stream(id).stop(REFUSED.into());
+                let _ = connection.send_stream(id).reset(REFUSED.into());
+            }
+        }
+        self.0.remove(&id);
+    }
+}
+
+impl Stream {
+    /// Reads and writes until the stream has to wait. It reads only once all is written that it
+    /// holds, so the client's window bounds what it keeps.
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId) -> Next {
+        loop {
+            while !self.held.is_empty() || self.zeros > 0 {
+                if self.held.is_empty() {
+                    self.held = Bytes::from_static(&ZEROS[..self.zeros.min(ZEROS.len())]);
+                    self.zeros -= self.held.len();
+                }
+                match connection.send_stream(id).write(&self.held) {
+                    Ok(written) => self.held.advance(written),
+                    Err(quinn_proto::WriteError::Blocked) => return Next::Waits,
+                    Err(_) => return Next::Refused,
+                }
+            }
+            if self.ended {
+                return Next::Ends;
+            }
+            match read(connection, id, if self.head.is_empty() { 1 } else { usize::MAX }) {
+                Got::Nothing => return Next::Waits,
+                Got::Reset => return Next::Refused,
+                Got::Bytes(bytes) => {
+                    if !self.take(bytes) {
+                        return Next::Refused;
+                    }
+                }
+                Got::End => {
+                    if !self.end().await {
+                        return Next::Refused;
+                    }
+                }
+            }
+            checkpoint().await;
+        }
+    }
+
+    /// Takes bytes that have come; false if they mean nothing.
+    fn take(&mut self, bytes: Bytes) -> bool {
+        match self.head.first() {
+            Some(b'e') => self.held = bytes,
+            Some(b'u') => self.counted += bytes.len() as u64,
+            Some(_) if self.head.len() + bytes.len() <= 9 => self.head.extend_from_slice(&bytes),
+            None if matches!(bytes[0], b'e' | b'r' | b'u') => self.head.push(bytes[0]),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Makes the answer, for all has come; false if there is none.
+    async fn end(&mut self) -> bool {
+        self.ended = true;
+        match *self.head {
+            [b'e'] => {}
+            [b'u'] => self.held = Bytes::copy_from_slice(&self.counted.to_be_bytes()),
+            [b'r', l3, l2, l1, l0, m3, m2, m1, m0] => {
+                let micros = u32::from_be_bytes([m3, m2, m1, m0]);
+                let length = Nanos::from_micros(micros.into());
+                if length > BURN_MAX {
+                    return false;
+                }
+                burn(length).await;
+                self.zeros = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn read(connection: &mut Connection, id: StreamId, most: usize) -> Got {
+    let mut stream = connection.recv_stream(id);
+    let Ok(mut chunks) = stream.read(true) else { return Got::Reset };
+    let got = match chunks.next(most) {
+        Ok(Some(chunk)) => Got::Bytes(chunk.bytes),
+        Ok(None) => Got::End,
+        Err(ReadError::Blocked) => Got::Nothing,
+        Err(ReadError::Reset(VarInt { .. })) => Got::Reset,
+    };
+    // Whatever is to be sent now is sent after each event.
+    let _ = chunks.finalize();
+    got
+}
+
+/// Computes for `length`, in steps between which the policy may serve others.
+async fn burn(length: Nanos) {
+    let mut left = length;
+    while left > Nanos::ZERO {
+        let step = left.min(BURN_STEP);
+        let began = clock::now();
+        while clock::now().minus(began) < step {
+            std::hint::spin_loop();
+        }
+        left = left.minus(step);
+        checkpoint().await;
+    }
+}

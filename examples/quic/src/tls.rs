@@ -1,0 +1,52 @@
+//! The server's certificate and the limits of its connections.
+
+use anyhow::{Context, anyhow};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The application protocol.
+pub const ALPN: &[u8] = b"forebay-echo";
+
+/// Streams that a client may have open at once. Each one keeps at most a datagram, and ten bytes.
+const STREAMS: u32 = 64;
+
+/// Bytes that a connection keeps of what has come, and of what is to be sent: enough for 160 Mbit/s
+/// over 50 ms.
+const WINDOW: u32 = 1 << 20;
+
+/// What each connection gets: the certificate, and limits.
+///
+/// # Errors
+/// If a file cannot be read, or the two do not belong together.
+pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyhow::Result<ServerConfig> {
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| anyhow!("--cert {}: {error}", certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| anyhow!("--key {}: {error}", key.display()))?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("the provider has TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("--cert and --key")?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(STREAMS.into())
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(WINDOW.into())
+        .receive_window(WINDOW.into())
+        .send_window(WINDOW.into())
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(Some(IdleTimeout::try_from(idle).expect("it is short")))
+        .initial_mtu(mtu);
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}

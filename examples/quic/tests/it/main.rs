@@ -1,0 +1,7 @@
+//! The program as its clients see it. Each module asks one question, in its first line.
+
+mod life;
+mod other;
+mod page;
+mod served;
+mod support;

@@ -1,0 +1,26 @@
+//! Does the README say what is so?
+//! Method: its arguments are looked up in the help, and its command makes each test's certificate.
+
+use crate::support::PAGE;
+use std::process::Command;
+
+#[test]
+fn its_arguments_are_those_of_the_help() {
+    let help = Command::new(env!("CARGO_BIN_EXE_forebay-quic")).arg("--help").output().expect("the program starts");
+    let help = String::from_utf8(help.stdout).expect("text");
+    let unknown: Vec<_> = flags(PAGE).filter(|flag| !flags(&help).any(|known| known == *flag)).collect();
+    assert_eq!(unknown, ["--release"], "the others are cargo's");
+    let missing: Vec<_> = flags(&help).filter(|flag| !flags(PAGE).any(|known| known == *flag)).collect();
+    assert_eq!(missing, ["--help", "--help", "--version"]);
+    for flag in ["--connections", "--idle", "--retry-from", "--mtu"] {
+        let after = help.split_once(&format!("{flag} ")).expect("it is there").1;
+        let stated = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']')).expect("a default").0;
+        assert!(PAGE.replace(',', "").contains(&format!("{flag} {stated}")), "{flag} {stated}");
+    }
+}
+
+/// The words of `text` that are flags.
+fn flags(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+    words.filter(|word| word.starts_with("--") && word.contains(char::is_alphabetic))
+}

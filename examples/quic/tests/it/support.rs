@@ -1,0 +1,181 @@
+//! The program under test, its certificate, and quinn's client.
+
+#[path = "../../../../tests/support/skip.rs"]
+#[allow(dead_code, reason = "the server's tests use all of it")]
+pub(crate) mod skip;
+
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, Endpoint, TransportConfig};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait for what must come: a busy machine is slow, and a hang must end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often to look for it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The README, whose commands the tests run.
+pub(crate) const PAGE: &str = include_str!("../../README.md");
+
+/// The program, serving.
+pub(crate) struct Server {
+    pub(crate) process: Child,
+    pub(crate) address: SocketAddr,
+    admin: String,
+    output: BufReader<ChildStdout>,
+    dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts the program with two workers and further arguments, and a certificate made as the
+    /// README says. `None` where `openssl` is missing, and skipped then.
+    pub(crate) fn start(arguments: &[&str]) -> Option<Server> {
+        let workers = ["--set", "workers=2"];
+        Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &[&workers, arguments].concat())
+    }
+
+    /// The same with another program, which says where it listens as ours does.
+    pub(crate) fn start_as(mut command: Command, arguments: &[&str]) -> Option<Server> {
+        let dir = tempfile::tempdir().expect("a directory");
+        if !certify(dir.path()) {
+            return None;
+        }
+        let log = fs::File::create(dir.path().join("log")).expect("a file");
+        command.args(["--cert", "cert.pem", "--key", "key.pem", "--listen", "127.0.0.1:0"]).args(arguments);
+        command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(log);
+        let mut process = command.spawn().expect("the program starts");
+        let mut output = BufReader::new(process.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("text");
+        let log = || fs::read_to_string(dir.path().join("log")).expect("text");
+        let said = line.strip_prefix("listening on udp ").unwrap_or_else(|| panic!("it says {line:?}: {}", log()));
+        let (udp, admin) = said.trim_end().split_once(", admin http://").expect("addresses");
+        Some(Server { process, address: udp.parse().expect("an address"), admin: admin.to_owned(), output, dir })
+    }
+
+    /// A client's endpoint that trusts the server's certificate.
+    pub(crate) fn client(&self) -> Endpoint {
+        let pem = CertificateDer::from_pem_file(self.dir.path().join("cert.pem")).expect("a certificate");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(pem).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls =
+            rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
+        let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![forebay_quic::tls::ALPN.to_vec()];
+        let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
+        let mut transport = TransportConfig::default();
+        transport.max_idle_timeout(None);
+        config.transport_config(Arc::new(transport));
+        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        endpoint.set_default_client_config(config);
+        endpoint
+    }
+
+    /// A connection of `client`.
+    pub(crate) async fn connect(&self, client: &Endpoint) -> Connection {
+        let connecting = client.connect(self.address, "localhost").expect("a local address");
+        patient(connecting).await.expect("a handshake")
+    }
+
+    /// A value on the page of metrics.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let mut stream = TcpStream::connect(&self.admin).expect("the admin endpoint");
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("text");
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name}: {page}")).parse().expect("a number")
+    }
+
+    /// Waits until the metric has this value.
+    pub(crate) async fn await_metric(&self, name: &str, value: f64) {
+        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+            if (self.metric(name) - value).abs() < 0.5 {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        panic!("{name} is {}, not {value}", self.metric(name));
+    }
+
+    /// Asks the program to end.
+    pub(crate) fn terminate(&self) {
+        let id = nix::unistd::Pid::from_raw(self.process.id().cast_signed());
+        nix::sys::signal::kill(id, nix::sys::signal::SIGTERM).expect("it runs");
+    }
+
+    /// The last that the program says, once it has ended without an error.
+    pub(crate) fn ended(mut self) -> String {
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).expect("text");
+        assert!(self.process.wait().expect("a child").success(), "{said}");
+        said
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Makes a certificate with the README's command; false without `openssl`.
+fn certify(directory: &Path) -> bool {
+    let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
+    let words = line.split_whitespace().skip(1);
+    match Command::new("openssl").current_dir(directory).args(words).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            skip::skip(format_args!("openssl: {error}"));
+            false
+        }
+    }
+}
+
+/// What `work` makes, if it ends in time.
+pub(crate) async fn patient<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
+}
+
+/// The answer to `question` on a stream of its own.
+pub(crate) async fn ask(connection: &Connection, question: &[u8]) -> Result<Vec<u8>, quinn::ReadToEndError> {
+    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+    let question = question.to_vec();
+    // The two sides go on at once: an echo comes before its question has ended.
+    let sending = tokio::spawn(async move {
+        let _ = send.write_all(&question).await;
+        let _ = send.finish();
+        let _ = send.stopped().await;
+    });
+    let answer = patient(receive.read_to_end(1 << 26)).await;
+    sending.abort();
+    answer
+}
+
+/// Asks for `length` bytes, after `micros` of computing.
+pub(crate) fn request(length: u32, micros: u32) -> Vec<u8> {
+    [b"r", &length.to_be_bytes()[..], &micros.to_be_bytes()].concat()
+}
+
+/// Runs a test's client.
+pub(crate) fn run(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(work);
+}
