@@ -190,6 +190,6 @@ impl Client {
                 let _ = out.send(packets.destination, transmit);
                 sent += packets.size;
             }
-        })
+        });
     }
 }
