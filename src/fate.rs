@@ -176,6 +176,7 @@ impl Fate {
 
     /// All fates for which a handler may name its own reasons: those of
     /// [`Fate::REJECTIONS`], and of requests that it [gives up](crate::handler::Reply::give_up).
+    #[cfg(feature = "admin")]
     pub(crate) const WITH_OWN_REASONS: [Fate; 6] =
         [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate, Fate::ShedQueueFull, Fate::Failed];
 }
