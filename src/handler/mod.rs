@@ -111,6 +111,9 @@ pub trait Handler: Sync {
     /// number of waiting requests, so give the wait a [`timeout`], or the request a deadline. A
     /// future that nothing can wake any more ends as `stalled`.
     ///
+    /// The server keeps room for many futures, and moves one when its request begins. So put what
+    /// is large and rare into a box: `Box::pin(self.rare_case(..)).await`.
+    ///
     /// The future may be dropped at any [`checkpoint`] and during any wait: when the deadline
     /// passes, the server stops, or a child fails.
     ///
