@@ -80,7 +80,7 @@ impl Out<'_> {
     /// use forebay::{Event, Out, Service};
     /// use std::net::SocketAddr;
     ///
-    /// /// Remembers who asked last, and tells it of the next one.
+    /// /// Tells each sender when the next request has come.
     /// struct Next;
     ///
     /// impl Service for Next {

@@ -48,15 +48,25 @@ where
 
 /// Starts the helpers; returns how many the system allowed.
 fn start() -> usize {
+    // Counted on a thread of its own: this one may be a worker that is bound to one CPU.
+    let counted = Builder::new().spawn(|| {
+        unbind();
+        cpus()
+    });
+    let wanted = counted.ok().and_then(|thread| thread.join().ok()).unwrap_or(0);
     let begin = |number| Builder::new().name(format!("helper-{number}")).spawn(serve).is_ok();
-    (0..cpus()).take_while(|number| begin(*number)).count()
+    (0..wanted).take_while(|number| begin(*number)).count()
 }
 
-fn serve() {
-    // The worker that started this thread may be bound to one CPU.
+/// Lets this thread use the CPUs of the process, and not those of the thread that started it.
+fn unbind() {
     if let Ok(cpus) = sched_getaffinity(getpid()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
     }
+}
+
+fn serve() {
+    unbind();
     // Each process may lower its priority.
     let _ = setpriority_process(None, NICE);
     loop {
@@ -72,13 +82,20 @@ fn serve() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::cpus::allowed;
+    use nix::sched::CpuSet;
     use std::sync::mpsc::channel;
 
-    // Is work done at the lowest priority, and given back where too much waits? Method: all helpers
-    // are held up, then the queue is filled.
+    // Is there a helper for each CPU, also if a thread starts them that is bound to one? Is work
+    // done at the lowest priority, and given back where too much waits? Method: all helpers are
+    // held up, then the queue is filled.
     #[test]
     fn helpers_are_nice_and_have_a_bound() {
+        let (of_process, mut one) = (cpus(), CpuSet::new());
+        one.set(allowed()[0]).expect("a CPU");
+        sched_setaffinity(Pid::from_raw(0), &one).expect("it may use that CPU");
         let helpers = *HELPERS.get_or_init(start);
+        assert_eq!(helpers, of_process);
         let ((begun, begins), (release, held)) = (channel(), channel::<()>());
         let held = std::sync::Arc::new(Mutex::new(held));
         for _ in 0..helpers {
