@@ -1,7 +1,8 @@
 //! Does a run speak other protocols than the bench protocol, and tell apart what answers a request
 //! and what does not? Method: servers that answer, repeat, lose and forge.
 
-use crate::pages::{RUN_RUN, commands};
+use crate::pages::commands;
+use crate::readme::RUN_RUN;
 use crate::support::generator::{run, serve};
 use crate::support::script::shown;
 use crate::support::skip::skip;

@@ -4,7 +4,7 @@
 //! their commands.
 
 use crate::pages::{
-    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_RUN, RUN_SIMULATE, blocks, blocks_of, commands,
+    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
 };
 use forebay::config::Setting;
@@ -13,6 +13,8 @@ use std::process::Command;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
 const CLONE: &str = "git clone \"$REPOSITORY\" forebay && cd forebay";
+/// `profiles.rs` runs these.
+pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
 /// A test of examples/factors.rs asks so.
 const ASK: &str = "exec 3<>/dev/udp/127.0.0.1/9100; ";
 /// Where the table of settings stands.

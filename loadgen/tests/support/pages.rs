@@ -6,7 +6,6 @@ use std::path::Path;
 pub(crate) const BUILD: &str = "cargo build --release && ";
 pub(crate) const RUN_LOADGEN: &str = "target/release/loadgen ";
 pub(crate) const RUN_FOREBAY: &str = "target/release/forebay serve ";
-pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
 pub(crate) const RUN_SIMULATE: &str = "cargo run --release -p loadgen -- simulate ";
 pub(crate) const RUN_PLAN: &str = "cargo run --release -p loadgen -- plan ";
 pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -p loadgen -- calibrate ";
