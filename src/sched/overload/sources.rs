@@ -7,8 +7,10 @@
 use known::{Counts, Known};
 use std::collections::BTreeMap;
 
+mod controller;
 mod known;
 
+pub use controller::{Controller, DECIDE_EVERY, Sample, Seen};
 pub use known::Part;
 
 /// The share of datagrams to admit, by source prefix.

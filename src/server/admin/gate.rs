@@ -4,16 +4,13 @@
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, dropped_by_others, program};
-use crate::sched::overload::sources::{Passed, Rules, Sources, Standing};
+use crate::sched::overload::sources::{Controller, Rules, Seen};
 use crate::server::board::Board;
 use crate::server::path::samples::Samples;
 use crate::time::{Breaker, Nanos, Onset, QUIET, Turn, clock};
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::{fs, mem};
 
-/// The period of the gate. A decision waits until a standing queue could form again, so that it
-/// sees the effect of the last decision.
-pub(crate) const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
 /// The least time between two programs, for each instruction at each socket: 1 % of a CPU. The
 /// kernel takes 180 to 250 ns per instruction, for programs of 3,067 and of 126.
 const PAUSE: Nanos = Nanos::from_micros(20);
@@ -22,15 +19,6 @@ const PAUSE: Nanos = Nanos::from_micros(20);
 const MEMORY: f64 = 98_304.0;
 /// Bytes that a socket has for filters by default before Linux 6.8.
 const MEMORY_OF_SOCKET: f64 = 20_480.0;
-
-/// Decisions wait for the interval of a standing queue only if it is at most this long. Otherwise
-/// they come every period.
-const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
-/// Workers count as busy if they are idle for less than one part in this many.
-const IDLE_SHARE: u64 = 10;
-/// Full buffers count if they drop more than one part in this many, 5 %, of what is received. Less
-/// is a burst.
-const FULL_SHARE: u64 = 20;
 
 /// Whether the gate is in use under `config`. Not with GRO: the kernel passes a GRO batch as one
 /// packet and counts it as one. And `UDP_GRO` cannot be switched off under a filter, because the
@@ -43,28 +31,9 @@ pub(crate) fn is_on(config: &Config) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     on: bool,
-    sources: Sources,
+    controller: Controller,
     /// Seed of the programs' hashes.
     seed: u64,
-    in_force: Rules,
-    /// The part of the maximal number of rules that the kernel has memory for, up to 1.
-    scale: f64,
-    /// Whether full socket buffers alone activated the gate. If not, drops say nothing while it is
-    /// active: at our sockets the gate itself drops. At others, another program's filter may.
-    by_full: bool,
-    /// Whether there was a standing queue in the last period.
-    stood: bool,
-    /// Number of periods since the last decision.
-    periods: u32,
-    /// The standing queues in these periods.
-    standing: Standing,
-    /// Number of requests that were received and not shed since the last decision.
-    served: u64,
-    /// Number of requests that were shed or dropped for lack of room since then. Only those that
-    /// the current rules have admitted: older ones say nothing about these rules.
-    not_served: u64,
-    /// All requests shed since the last decision.
-    shed: u64,
     /// The counters at the last decision, and the drops if they were read.
     last: (Counts, Option<Drops>),
     /// The drops when the gate became active, and how many datagrams it had dropped before.
@@ -83,7 +52,7 @@ pub(crate) struct Gate {
 type Drops = (u64, u64);
 
 impl Gate {
-    pub(crate) fn new(config: &Config) -> Gate {
+    pub(crate) fn new(config: &Config, samples: &Samples) -> Gate {
         let on = is_on(config);
         if config.gate == config::Gate::Auto && !on {
             tracing::info!(
@@ -91,20 +60,16 @@ impl Gate {
             );
         }
         let scale = scale(&fs::read_to_string("/proc/sys/net/core/optmem_max").unwrap_or_default());
-        Gate { on, scale, seed: RandomState::new().hash_one(0), ..Gate::default() }
+        Gate { on, controller: samples.controller(scale), seed: RandomState::new().hash_one(0), ..Gate::default() }
     }
 
     /// The state of the gate as metrics show it; `None` if it is not in use.
     pub(crate) fn state(&self) -> Option<GateState> {
         self.on.then(|| GateState {
-            share: self.sources.let_through(&self.in_force),
-            limited_prefixes: self.in_force.limited.len(),
+            share: self.controller.let_through(),
+            limited_prefixes: self.controller.in_force.limited.len(),
             dropped_at_least: self.dropped(),
         })
-    }
-
-    fn is_open(&self) -> bool {
-        self.in_force == Rules::OPEN
     }
 
     /// Datagrams that the gate dropped, at least; `None` if unreadable.
@@ -127,68 +92,34 @@ impl Gate {
         let (samples, counts, mut drops) = (&board.samples, board.metrics.counts(), None);
         let (last, last_drops) = &self.last;
         let (at, received) = (counts.at, counts.received.saturating_sub(last.received));
-        let passed = at.minus(last.at).get().saturating_mul(config.workers as u64);
-        let is_busy = counts.idle.minus(last.idle).get() < passed / IDLE_SHARE;
-        let is_active = self.sources.is_active();
-        if is_busy || !self.is_open() {
-            let before = if self.is_open() { dropped_by_others().ok() } else { None };
+        let is_busy = Seen::is_busy(counts.idle.minus(last.idle), at.minus(last.at), config.workers);
+        let is_open = self.controller.is_open();
+        if is_busy || !is_open {
+            let before = if is_open { dropped_by_others().ok() } else { None };
             let ours = kernel_dropped();
             drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
         }
+        // Drops say nothing while the gate is active, except where full sockets activated it: at
+        // our sockets the gate itself drops. At others, another program's filter may.
         let lost = match (drops, last_drops) {
-            (Some(now), Some(last)) if is_busy && (self.by_full || !is_active) => {
-                now.0.saturating_sub(last.0).min(now.1.saturating_sub(last.1))
-            }
+            (Some(now), Some(last)) if is_busy => now.0.saturating_sub(last.0).min(now.1.saturating_sub(last.1)),
             _ => 0,
         };
-        let is_full = lost > received / FULL_SHARE;
         self.last = (counts, drops);
         self.count(drops);
-        let (shed, [all, since]) = samples.standing();
-        self.not_served += since + lost;
-        self.shed += all;
-        self.served += received.saturating_sub(all);
-        if !is_active {
-            self.by_full = is_full && shed == Standing::None;
-        }
-        // A pause of the host also makes requests wait, but only once.
-        let lasts = mem::replace(&mut self.stood, shed != Standing::None || is_full);
-        let standing = match shed {
-            _ if !lasts && !is_active => Standing::None,
-            _ if is_full => Standing::Fresh,
-            shed => shed,
-        };
-        let is_idle = standing == Standing::None && !is_active;
-        samples.read(|sample| {
-            if !is_idle || sample.validated {
-                self.sources.add(sample.prefix, sample.validated, sample.part, sample.count);
-            }
-        });
-        (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
-        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
-        let interval = board.limits.load().of(heavy).interval;
-        // Idle workers show that no more observation is needed.
-        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
-            return;
-        }
-        let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
-        let passed = Passed {
-            periods,
-            most: Samples::of(DECIDE_EVERY.times(config.workers as u64)),
-            shed: samples.to_shed(mem::take(&mut self.shed)),
-            asked: 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64,
-        };
-        let rules = self.sources.decide(standing, passed, &self.in_force, self.scale);
-        if rules.differ(&self.in_force) && (at >= self.replace_at || rules == Rules::OPEN) {
+        let (standing, shed) = samples.standing();
+        let seen = Seen { standing, shed, received, lost, is_busy };
+        let rules = self.controller.decide(&seen, |take| samples.read(take), &board.limits.load());
+        if let Some(rules) = rules.filter(|rules| at >= self.replace_at || *rules == Rules::OPEN) {
             self.replace(group, config, rules, drops);
-            samples.gate_changed(self.in_force.clone(), clock::now());
+            samples.gate_changed(self.controller.in_force.clone(), clock::now());
         }
     }
 
     /// Updates the count of datagrams that the gate dropped. The drops of others are read after
     /// ours, but before ours when the gate became active. So the others' drops are never too few.
     fn count(&mut self, drops: Option<Drops>) {
-        if self.is_open() {
+        if self.controller.is_open() {
             return;
         }
         self.unread = drops.is_none();
@@ -209,15 +140,15 @@ impl Gate {
         match group.filter(Some(&*program).filter(|_| !opens)) {
             Ok(true) => {
                 self.breaker.works();
-                if self.is_open() || opens {
+                if self.controller.is_open() || opens {
                     self.began = drops.filter(|_| !opens).map(|drops| (drops, self.turned_away));
                 }
-                self.in_force = rules;
+                self.controller.in_force = rules;
             }
             Ok(false) => {}
             Err(error) => {
                 let _ = group.filter(None);
-                self.in_force = Rules::OPEN;
+                self.controller.in_force = Rules::OPEN;
                 if self.breaker.fails(now) {
                     tracing::warn!(%error, "the gate is open, and tried again each minute: the kernel takes no filter");
                 }
@@ -230,14 +161,10 @@ impl Gate {
 
     /// Logs when the gate becomes active, and when it has been open for a while.
     fn tell(&mut self, now: Nanos) {
-        match self.told.see(!self.is_open(), QUIET, now) {
+        match self.told.see(!self.controller.is_open(), QUIET, now) {
             Some(Turn::Begins) => {
-                let share = self.sources.let_through(&self.in_force);
-                tracing::warn!(
-                    limited = self.in_force.limited.len(),
-                    share,
-                    "overload: the kernel turns requests away"
-                );
+                let (share, limited) = (self.controller.let_through(), self.controller.in_force.limited.len());
+                tracing::warn!(limited, share, "overload: the kernel turns requests away");
             }
             Some(Turn::Ends) => tracing::info!(dropped_at_least = self.dropped(), "the gate is open again"),
             None => {}
@@ -254,8 +181,8 @@ fn scale(optmem_max: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::overload::WaitLimits;
-    use crate::sched::overload::sources::Part;
+    use crate::sched::overload::sources::Standing;
+    use crate::sched::overload::{Stay, WaitLimits};
     use crate::server::admin::waiting;
 
     // Is the gate's count the increase of our drops less that of others? Is it absent while
@@ -263,7 +190,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_absent() {
         let limits = Rules { rest: 0.5, ..Rules::OPEN };
-        let mut gate = Gate { on: true, in_force: limits.clone(), began: Some(((100, 5), 0)), ..Gate::default() };
+        let mut gate = Gate { on: true, began: Some(((100, 5), 0)), ..Gate::default() };
+        gate.controller.in_force = limits.clone();
         let dropped = |gate: &mut Gate, drops| {
             gate.count(drops);
             gate.state().expect("it is on").dropped_at_least
@@ -273,11 +201,11 @@ mod tests {
         assert_eq!(dropped(&mut gate, None), None);
         assert_eq!(dropped(&mut gate, Some((170, 10))), Some(65));
         // It becomes active again while nothing can be read, then opens.
-        (gate.began, gate.in_force) = (None, limits);
+        (gate.began, gate.controller.in_force) = (None, limits);
         assert_eq!(dropped(&mut gate, None), None);
-        gate.in_force = Rules::OPEN;
+        gate.controller.in_force = Rules::OPEN;
         assert_eq!((dropped(&mut gate, None), dropped(&mut gate, Some((500, 0)))), (None, None), "it is open");
-        gate.in_force = Rules { rest: 0.25, ..Rules::OPEN };
+        gate.controller.in_force = Rules { rest: 0.25, ..Rules::OPEN };
         assert_eq!((dropped(&mut gate, Some((500, 0))), dropped(&mut gate, Some((510, 0)))), (Some(65), Some(75)));
     }
 
@@ -294,22 +222,27 @@ mod tests {
         let group = Group::open(&config.listen, config.workers, config.io).expect("a free port");
         let samples = Samples::new(config.workers, waiting::beside(&config), config.source_prefix, true);
         let board = Board::new(config.workers, 1, samples, WaitLimits::NONE);
-        let mut gate = Gate::new(&config);
-        let passed = Passed { periods: 1, most: 1e6, shed: 0.0, asked: 1.0 };
-        gate.sources.add(7, false, Part::Later, 8_000);
-        gate.sources.decide(Standing::Fresh, passed, &Rules::OPEN, 1.0);
+        let mut gate = Gate::new(&config, &board.samples);
+        let (peer, aside) = (([192, 0, 2, 1], 9).into(), Stay { in_line: 1, ..Stay::default() });
+        let mut sampler = board.samples.sampler(0);
         // This source sends so much that all others are admitted.
-        gate.in_force = Rules { rest: 0.5, ..Rules::OPEN };
-        gate.sources.add(7, false, Part::Later, 8_000);
+        let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), [false; 2], &peer, &aside));
+        let seen = Seen { standing: Standing::Fresh, shed: [0, 0], received: 0, lost: 0, is_busy: true };
+        for _ in 0..2 {
+            flood();
+            gate.controller.decide(&seen, |take| board.samples.read(take), &WaitLimits::NONE);
+        }
+        gate.controller.in_force = Rules { rest: 0.5, ..Rules::OPEN };
+        flood();
         gate.replace_at = Nanos::MAX;
         gate.decide(&board, &group, &config, || Some(0));
-        assert_eq!((gate.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
-        gate.sources.add(7, false, Part::Later, 8_000);
+        assert_eq!((gate.controller.in_force.rest, gate.replace_at), (0.5, Nanos::MAX), "the pause is not over");
+        flood();
         let begun = clock::now();
         gate.replace_at = Nanos::ZERO;
         gate.decide(&board, &group, &config, || Some(0));
         let ended = clock::now();
-        assert_eq!(gate.in_force.rest, 1.0, "{:?}", gate.in_force);
+        assert_eq!(gate.controller.in_force.rest, 1.0, "{:?}", gate.controller.in_force);
         let pause = |instructions: u64| PAUSE.times(instructions * config.workers as u64);
         assert!(
             gate.replace_at >= begun.plus(pause(30)) && gate.replace_at < ended.plus(pause(100)),

@@ -20,6 +20,7 @@ pub(super) mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
+use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::server::shown::OwnMetrics;
 use crate::time::Nanos;
 use endpoint::{Flight, Limits, Pages, http};
@@ -55,7 +56,7 @@ pub(super) trait Probe: Pages {
     fn kernel_dropped(&self) -> Option<u64>;
     /// Lets policies adapt to recent measurements. Called every second.
     fn adapt(&self, recent: &Recent);
-    /// Decides what the kernel drops. Called every [`gate::DECIDE_EVERY`].
+    /// Decides what the kernel drops. Called every [`DECIDE_EVERY`].
     fn turn_away(&self);
     /// How often to feed the supervisor's watchdog; `None` = no watchdog.
     fn watchdog_every(&self) -> Option<Nanos>;
@@ -179,7 +180,7 @@ async fn control(
     mut questions: Questions,
     mut stop: watch::Receiver<bool>,
 ) {
-    let (mut tick, mut gate) = (every(COLLECT_EVERY), every(gate::DECIDE_EVERY));
+    let (mut tick, mut gate) = (every(COLLECT_EVERY), every(DECIDE_EVERY));
     let mut captures = every(CAPTURES_EVERY);
     let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
     watchdog.reset();

@@ -97,7 +97,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets.len())),
             drops_unread: Once::new(),
             said: Mutex::default(),
-            gate: Mutex::new(Gate::new(config)),
+            gate: Mutex::new(Gate::new(config, &bound.board.samples)),
             own,
             following: Mutex::new(following),
         }

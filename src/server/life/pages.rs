@@ -6,8 +6,8 @@ use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
 use crate::runtime::cpus::throttled;
 use crate::runtime::run_queue;
+use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::server::admin::endpoint::Pages;
-use crate::server::admin::gate;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::reload::Reloads;
 use crate::time::{Nanos, clock};
@@ -37,7 +37,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         let topology = self.shared.topology();
         Tick {
             at: clock::now(),
-            every: gate::DECIDE_EVERY,
+            every: DECIDE_EVERY,
             off_cpu: run_queue::waits(&self.bound.board.threads).into_iter().map(Option::unwrap_or_default).collect(),
             throttled: throttled().map_or(Nanos::ZERO, |(_, time)| time),
             pools: (0..topology.workers).map(|worker| topology.pool_of(worker)).collect(),

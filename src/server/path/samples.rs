@@ -7,7 +7,7 @@
 
 use crate::net::SourcePrefix;
 use crate::sched::overload::Stay;
-use crate::sched::overload::sources::{Part, Rules, Standing};
+use crate::sched::overload::sources::{Controller, DECIDE_EVERY, Part, Rules, Sample, Standing};
 use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
@@ -40,16 +40,6 @@ pub(crate) struct Samples {
     gate: ArcSwap<Rules>,
 }
 
-/// Time of the requests of one source.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub(crate) prefix: u64,
-    pub(crate) validated: bool,
-    pub(crate) part: Part,
-    /// In quanta.
-    pub(crate) count: u32,
-}
-
 /// The samples of one worker, the oldest overwritten.
 // Ordering: relaxed for numbers and flags, which guard nothing.
 #[derive(Debug)]
@@ -73,14 +63,13 @@ impl Samples {
         Samples { rings, bits, beside, changed_at: AtomicU64::new(0), gate: ArcSwap::default() }
     }
 
-    /// The samples of so much time.
-    pub(crate) fn of(time: Nanos) -> f64 {
-        time.get() as f64 / QUANTUM as f64
-    }
-
-    /// The samples of the time that it takes to shed so many requests.
-    pub(crate) fn to_shed(&self, requests: u64) -> f64 {
-        Samples::of(self.beside.times(requests))
+    /// The controller of a gate that decides by these samples, with memory for this part of the
+    /// most rules.
+    pub(crate) fn controller(&self, scale: f64) -> Controller {
+        let of = |time: Nanos| time.get() as f64 / QUANTUM as f64;
+        // One ring is that of the thread that stops the workers.
+        let workers = self.rings.len() as u64 - 1;
+        Controller::new(of(DECIDE_EVERY.times(workers)), of(self.beside), scale)
     }
 
     /// The only sampler of `worker`.

@@ -1,0 +1,156 @@
+//! When the gate decides, and from what. Threads and virtual time follow the same rule.
+
+use super::{Part, Passed, Rules, Sources, Standing};
+use crate::sched::overload::WaitLimits;
+use crate::time::Nanos;
+use std::mem;
+
+/// The length of a period. A decision waits until a standing queue could form again, so that it
+/// sees the effect of the last decision.
+pub const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
+/// Decisions wait for the interval of a standing queue only if it is at most this long. Otherwise
+/// they come every period.
+const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
+/// Workers count as busy if they are idle for less than one part in this many.
+const IDLE_SHARE: u64 = 10;
+/// Full buffers count if they drop more than one part in this many, 5 %, of what is received. Less
+/// is a burst.
+const FULL_SHARE: u64 = 20;
+
+/// CPU time of the requests of one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// The source's prefix.
+    pub prefix: u64,
+    /// Whether the source is validated.
+    pub validated: bool,
+    /// The part of the requests.
+    pub part: Part,
+    /// The number of samples.
+    pub count: u32,
+}
+
+/// What happened in one period.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The queues from which something was shed.
+    pub standing: Standing,
+    /// Requests shed before they began: all, and those that came since the rules changed.
+    pub shed: [u64; 2],
+    /// Datagrams that workers received.
+    pub received: u64,
+    /// Datagrams dropped for lack of room in the sockets, while the workers were busy.
+    pub lost: u64,
+    /// Whether the workers were busy.
+    pub is_busy: bool,
+}
+
+impl Seen {
+    /// Whether `workers` that were idle for `idle` of the time `passed`, together, were busy.
+    pub fn is_busy(idle: Nanos, passed: Nanos, workers: usize) -> bool {
+        idle.get() < passed.get().saturating_mul(workers as u64) / IDLE_SHARE
+    }
+}
+
+/// Collects what happens in each period, and decides the gate's rules.
+#[derive(Debug, Default)]
+pub struct Controller {
+    sources: Sources,
+    /// The rules in force. Whoever carries out a decision sets them.
+    pub in_force: Rules,
+    /// Samples per period that the cores have time for.
+    most: f64,
+    /// Samples of the time that it takes to shed a request.
+    to_shed: f64,
+    /// The part of the maximal number of rules that may be in force, up to 1.
+    scale: f64,
+    /// Whether full sockets alone activated the gate. If not, full sockets say nothing while it is
+    /// active.
+    by_full: bool,
+    /// Whether there was a standing queue in the last period.
+    stood: bool,
+    /// Number of periods since the last decision.
+    periods: u32,
+    /// The standing queues in these periods.
+    standing: Standing,
+    /// Number of requests that were received and not shed since the last decision.
+    served: u64,
+    /// Number of requests that were shed or dropped for lack of room since then. Only those that
+    /// the current rules have admitted: older ones say nothing about these rules.
+    not_served: u64,
+    /// All requests shed since the last decision.
+    shed: u64,
+}
+
+impl Controller {
+    /// The controller of a server whose cores have time for `most` samples in a period, and need
+    /// `to_shed` samples to shed a request. `scale` is the part of the maximal number of rules for
+    /// which there is memory.
+    pub fn new(most: f64, to_shed: f64, scale: f64) -> Controller {
+        Controller { most, to_shed, scale, ..Controller::default() }
+    }
+
+    /// Whether everything is admitted.
+    pub fn is_open(&self) -> bool {
+        self.in_force == Rules::OPEN
+    }
+
+    /// The share of the requested CPU time that the rules in force admit.
+    pub fn let_through(&self) -> f64 {
+        self.sources.let_through(&self.in_force)
+    }
+
+    /// Whether datagrams dropped for lack of room are counted in this period. While the gate is
+    /// active because of a queue, it drops itself.
+    pub fn counts_lost(&self) -> bool {
+        self.by_full || !self.sources.is_active()
+    }
+
+    /// Ends a period. `read` hands over the samples of the period. Returns the new rules if they
+    /// differ from those in force.
+    pub fn decide(
+        &mut self,
+        seen: &Seen,
+        read: impl FnOnce(&mut dyn FnMut(Sample)),
+        limits: &WaitLimits,
+    ) -> Option<Rules> {
+        let &Seen { standing: shed, shed: [all, since], received, is_busy, .. } = seen;
+        let (is_active, lost) = (self.sources.is_active(), if self.counts_lost() { seen.lost } else { 0 });
+        let is_full = lost > received / FULL_SHARE;
+        self.not_served += since + lost;
+        self.shed += all;
+        self.served += received.saturating_sub(all);
+        if !is_active {
+            self.by_full = is_full && shed == Standing::None;
+        }
+        // A pause of the host also makes requests wait, but only once.
+        let lasts = mem::replace(&mut self.stood, shed != Standing::None || is_full);
+        let standing = match shed {
+            _ if !lasts && !is_active => Standing::None,
+            _ if is_full => Standing::Fresh,
+            shed => shed,
+        };
+        let is_idle = standing == Standing::None && !is_active;
+        read(&mut |Sample { prefix, validated, part, count }| {
+            if !is_idle || validated {
+                self.sources.add(prefix, validated, part, count);
+            }
+        });
+        (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
+        let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
+        let interval = limits.of(heavy).interval;
+        // Idle workers show that no more observation is needed.
+        if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
+            return None;
+        }
+        let (standing, periods) = (mem::take(&mut self.standing), mem::take(&mut self.periods));
+        let passed = Passed {
+            periods,
+            most: self.most,
+            shed: self.to_shed * mem::take(&mut self.shed) as f64,
+            asked: 1.0 + mem::take(&mut self.not_served) as f64 / mem::take(&mut self.served).max(1) as f64,
+        };
+        let rules = self.sources.decide(standing, passed, &self.in_force, self.scale);
+        rules.differ(&self.in_force).then_some(rules)
+    }
+}
