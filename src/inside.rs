@@ -22,3 +22,4 @@ pub use crate::cli::{command, get, run};
 #[cfg(feature = "cli")]
 pub use crate::handler::builtin::wire;
 pub use crate::server::emulated::run_emulated;
+pub use crate::server::path::samples::{Sampler, Samples};

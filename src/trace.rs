@@ -5,8 +5,8 @@
 //! ```text
 //! # comments and blank lines mean nothing
 //! forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
-//! # intended sent class cost flow socket
-//! 1.204us 18.7us short 500ns 211 7
+//! # intended sent class cost flow socket source
+//! 1.204us 18.7us short 500ns 211 7 40
 //! ```
 
 use crate::emulation::overheads::Overheads;
@@ -61,6 +61,8 @@ pub struct TraceRequest {
     pub socket: u16,
     /// Number of the request's class, from 0.
     pub class: u8,
+    /// Number that stands for the client's network. 0, which is not written, where it is unknown.
+    pub source: u16,
 }
 
 impl fmt::Display for Trace {
@@ -79,14 +81,15 @@ impl fmt::Display for Trace {
             write!(f, "left-out={} ", self.left_out)?;
         }
         writeln!(f, "workload={workload}")?;
-        writeln!(f, "# intended sent class cost flow socket")?;
+        writeln!(f, "# intended sent class cost flow socket source")?;
         self.requests.iter().try_for_each(|request| writeln!(f, "{request}"))
     }
 }
 
 impl fmt::Display for TraceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TraceRequest { intended, sent, cost, flow, socket, class } = self;
-        write!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])
+        let TraceRequest { intended, sent, cost, flow, socket, class, source } = self;
+        write!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
+        if *source > 0 { write!(f, " {source}") } else { Ok(()) }
     }
 }

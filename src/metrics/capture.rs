@@ -151,29 +151,29 @@ mod tests {
             service: US(1 << 40),
             class: 255,
             socket: u16::MAX,
-            flow: 0,
             served,
+            ..Ended::default()
         };
         assert!(!recorders[0].flight.captures(), "none is on");
         recorders[0].received(1);
         in_virtual_time::set(Some(US(1_000)));
         let mut capture = Capture::begin(&metrics, US(1_000), Some(4));
         assert!(recorders.iter().all(|recorder| recorder.flight.captures()));
-        recorders[0].flight.capture(&ended(900, true), "a");
+        recorders[0].flight.capture(&ended(900, true), "a", 7);
         recorders[0].received(5);
-        recorders[0].flight.capture(&ended(1_002, true), "a");
-        recorders[1].flight.capture(&ended(1_001, true), "b");
-        recorders[1].flight.capture(&ended(1_003, true), "a");
+        recorders[0].flight.capture(&ended(1_002, true), "a", 7);
+        recorders[1].flight.capture(&ended(1_001, true), "b", 7);
+        recorders[1].flight.capture(&ended(1_003, true), "a", 7);
         in_virtual_time::set(Some(US(1_500)));
         assert!(!capture.look(|| None, || Some(9)));
-        recorders[1].flight.capture(&ended(1_600, false), "a");
+        recorders[1].flight.capture(&ended(1_600, false), "a", 7);
         recorders[1].count(Counter::Malformed(Malformed::Magic));
         recorders[1].received(1);
         in_virtual_time::set(Some(US(2_100)));
         assert!(!capture.look(|| Some(US(1_900)), || Some(6)), "one that came in time has not ended");
         recorders[1].received(1);
         recorders[1].served(&Sample::default(), Fate::Answered);
-        recorders[1].flight.capture(&ended(2_500, true), "a");
+        recorders[1].flight.capture(&ended(2_500, true), "a", 7);
         in_virtual_time::set(Some(US(2_600)));
         assert!(capture.look(|| Some(US(2_100)), || Some(9)));
         in_virtual_time::set(None);
@@ -183,10 +183,11 @@ mod tests {
                         # 1 not finished in time, 0 without room in memory\n";
         assert_eq!(captured.to_string(), expected);
         let same = [1_001, 1_002, 1_003].map(|at| ended(at, true));
-        let requests: Vec<_> = captured.requests.iter().map(|ended| Ended { flow: 0, ..*ended }).collect();
+        let requests: Vec<_> = captured.requests.iter().map(|ended| Ended { flow: 0, source: 0, ..*ended }).collect();
         assert_eq!((captured.from(), &requests[..]), (US(996), &same[..]));
         let [_, one, other] = captured.requests[..] else { unreachable!("there are three") };
         assert_eq!((captured.left_out(), one.flow), (5, other.flow), "one flow has one number, whatever its worker");
+        assert_eq!(one.source, other.source, "and so has one network");
     }
 
     // Does a capture count the requests that it had no room for?
@@ -198,7 +199,7 @@ mod tests {
         let mut capture = Capture::begin(&metrics, US(10), None);
         let ended = Ended { received_at: US(2), served: true, ..Ended::default() };
         recorder.received(1_500);
-        (0..1_500).for_each(|_| recorder.flight.capture(&ended, "a"));
+        (0..1_500).for_each(|_| recorder.flight.capture(&ended, "a", 7));
         in_virtual_time::set(Some(US(20)));
         assert!(capture.look(|| None, || None));
         in_virtual_time::set(None);

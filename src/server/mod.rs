@@ -42,7 +42,7 @@ mod handover;
 mod life;
 mod listening;
 mod notices;
-mod path;
+pub(crate) mod path;
 mod reload;
 mod sender;
 mod serve;

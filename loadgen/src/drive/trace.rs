@@ -19,6 +19,7 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
         flow: request.flow,
         socket: socket_of[usize::from(request.flow)],
         class: request.class,
+        source: 0,
     });
     Trace {
         time_scale: plan.time_scale,

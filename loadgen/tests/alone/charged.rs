@@ -48,15 +48,7 @@ fn simulated(policy: &str, overheads: &str, costs: &[Nanos], batch: usize) -> Na
     let fit = Fit::new(&workload, 1, 0.5).tuned(|tuning| tuning.budget = SLICE);
     let limits = Limits { batch, ..Limits::SERVER };
     let setup = Setup { limits, ..Setup::with_overheads(fit.tuning.policy(policy), overheads) };
-    let arrivals = costs.iter().map(|cost| ArrivingRequest {
-        at: Nanos::ZERO,
-        due: Nanos::ZERO,
-        cost: *cost,
-        class: 0,
-        socket: 0,
-        deadline: Nanos::MAX,
-        counts: true,
-    });
+    let arrivals = costs.iter().map(|cost| ArrivingRequest::new(Nanos::ZERO, *cost));
     let latency = simulate(&setup, arrivals).latency_us();
     Nanos::new((latency[0].1.max.expect("all are answered") * 1e3) as u64)
 }

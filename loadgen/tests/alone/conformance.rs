@@ -43,13 +43,9 @@ fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
     let slice = Nanos::from_micros(5);
     let fit = Fit::new(&workload, workers, 0.5).tuned(|tuning| tuning.budget = slice);
     let incoming = REQUESTS.into_iter().enumerate().map(|(number, (at, cost, deadline))| ArrivingRequest {
-        at: Nanos::from_micros(at),
-        due: Nanos::from_micros(at),
-        cost: Nanos::from_micros(cost),
         class: number as u8,
-        socket: 0,
         deadline: deadline.map_or(Nanos::MAX, Nanos::from_micros),
-        counts: true,
+        ..ArrivingRequest::new(Nanos::from_micros(at), Nanos::from_micros(cost))
     });
     let tally = simulate(&Setup::ideal(fit.policy(policy).policy), incoming);
     assert_eq!(tally.fates().answered + tally.fates().shed_expired, REQUESTS.len() as u64);

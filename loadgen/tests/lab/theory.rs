@@ -27,15 +27,7 @@ fn arrivals(
     let warmup = requests / 20;
     Arrivals::new(workload, rate, flows, SEED).take(requests + warmup).enumerate().map(move |(number, arrival)| {
         let (socket, class) = place(arrival.flow, arrival.class);
-        ArrivingRequest {
-            at: arrival.at,
-            due: arrival.at,
-            cost: arrival.cost,
-            class,
-            socket,
-            deadline: Nanos::MAX,
-            counts: number >= warmup,
-        }
+        ArrivingRequest { class, socket, counts: number >= warmup, ..ArrivingRequest::new(arrival.at, arrival.cost) }
     })
 }
 

@@ -149,8 +149,10 @@ pub(crate) struct Ended {
     pub class: u8,
     /// Number of the socket that received the request.
     pub socket: u16,
-    /// Number that stands for the request's flow; [`Pen::capture`] fills it in.
+    /// Numbers that stand for the request's flow and for the client's network; [`Pen::capture`]
+    /// fills them in.
     pub flow: u16,
+    pub source: u16,
     /// Whether the request was served to the end. Otherwise `service` is less than its full cost.
     pub served: bool,
 }

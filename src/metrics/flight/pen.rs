@@ -110,11 +110,12 @@ impl<'t> Pen<'t> {
         self.track.captures.load(Ordering::Relaxed)
     }
 
-    /// Records a request from `peer` for a capture.
+    /// Records a request from `peer`, in the network `prefix`, for a capture.
     #[cold]
-    pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash) {
-        let flow = self.track.hasher.hash_one(peer) as u16;
-        if self.track.ended.get().is_some_and(|all| all.push(Ended { flow, ..*ended }).is_err()) {
+    pub(crate) fn capture(&mut self, ended: &Ended, peer: impl Hash, prefix: u64) {
+        let number = |hash: u64| hash as u16;
+        let (flow, source) = (number(self.track.hasher.hash_one(peer)), number(self.track.hasher.hash_one(prefix)));
+        if self.track.ended.get().is_some_and(|all| all.push(Ended { flow, source, ..*ended }).is_err()) {
             self.track.missed.fetch_add(1, Ordering::Relaxed);
         }
     }

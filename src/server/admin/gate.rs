@@ -223,10 +223,10 @@ mod tests {
         let samples = Samples::new(config.workers, waiting::beside(&config), config.source_prefix, true);
         let board = Board::new(config.workers, 1, samples, WaitLimits::NONE);
         let mut gate = Gate::new(&config, &board.samples);
-        let (peer, aside) = (([192, 0, 2, 1], 9).into(), Stay { in_line: 1, ..Stay::default() });
+        let aside = Stay { in_line: 1, ..Stay::default() };
         let mut sampler = board.samples.sampler(0);
         // This source sends so much that all others are admitted.
-        let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), [false; 2], &peer, &aside));
+        let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), [false; 2], || 7, &aside));
         let seen = Seen { standing: Standing::Fresh, shed: [0, 0], received: 0, lost: 0, is_busy: true };
         for _ in 0..2 {
             flood();

@@ -259,7 +259,11 @@ fn one_client_captures_at_a_time() {
             let (came_at, received_at) = (clock::now(), clock::now());
             let (service, class, socket, served) = (Nanos::from_micros(70), 1, 0, true);
             recorder.received(2);
-            recorder.flight.capture(&Ended { came_at, received_at, service, class, socket, flow: 0, served }, "a");
+            recorder.flight.capture(
+                &Ended { came_at, received_at, service, class, socket, served, ..Ended::default() },
+                "a",
+                7,
+            );
             capturing.join().expect("no panic")
         });
         assert_eq!(status, 200, "{text}");

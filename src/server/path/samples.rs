@@ -29,7 +29,7 @@ const OF_SLICE: u64 = 1 << 12;
 
 /// The samples of all workers.
 #[derive(Debug)]
-pub(crate) struct Samples {
+pub struct Samples {
     rings: Box<[CachePadded<Ring>]>,
     bits: SourcePrefix,
     /// What the kernel and the worker take for each datagram beside its service.
@@ -56,7 +56,7 @@ struct Ring {
 impl Samples {
     /// Room for samples of `workers` workers, and of the thread that stops them; for none unless it
     /// is `on`.
-    pub(crate) fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
+    pub fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
         let samples = || on.then(|| ArrayQueue::new(PLACES));
         let ring = |_| Ring { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
         let rings = (0..=workers).map(ring).collect();
@@ -65,7 +65,7 @@ impl Samples {
 
     /// The controller of a gate that decides by these samples, with memory for this part of the
     /// most rules.
-    pub(crate) fn controller(&self, scale: f64) -> Controller {
+    pub fn controller(&self, scale: f64) -> Controller {
         let of = |time: Nanos| time.get() as f64 / QUANTUM as f64;
         // One ring is that of the thread that stops the workers.
         let workers = self.rings.len() as u64 - 1;
@@ -73,22 +73,22 @@ impl Samples {
     }
 
     /// The only sampler of `worker`.
-    pub(crate) fn sampler(&self, worker: usize) -> Sampler<'_> {
+    pub fn sampler(&self, worker: usize) -> Sampler<'_> {
         let ring = &*self.rings[worker];
         // Without a place for it, no sample is ever due.
         let left = if ring.samples.is_none() { u64::MAX } else { QUANTUM };
-        Sampler { ring, bits: self.bits, beside: self.beside, changed_at: &self.changed_at, left: [left; 3] }
+        Sampler { ring, beside: self.beside, changed_at: &self.changed_at, left: [left; 3] }
     }
 
     /// Hands each sample to `take`.
-    pub(crate) fn read(&self, take: impl FnMut(Sample)) {
+    pub fn read(&self, take: impl FnMut(Sample)) {
         let rings = self.rings.iter().filter_map(|ring| ring.samples.as_ref());
         rings.flat_map(|samples| iter::from_fn(|| samples.pop())).for_each(take);
     }
 
     /// The queues from which something was shed since the last call. Then the number of requests
     /// shed before they began: all, and those that came since the gate changed.
-    pub(crate) fn standing(&self) -> (Standing, [u64; 2]) {
+    pub fn standing(&self) -> (Standing, [u64; 2]) {
         let stands = self.rings.iter().any(|ring| ring.stands.load(Ordering::Relaxed));
         let taken = |which: usize| self.rings.iter().map(|ring| ring.shed[which].swap(0, Ordering::Relaxed)).sum();
         let shed = [taken(0), taken(1)];
@@ -101,22 +101,26 @@ impl Samples {
     }
 
     /// The gate follows `rules` from `now` on.
-    pub(crate) fn gate_changed(&self, rules: Rules, now: Nanos) {
+    pub fn gate_changed(&self, rules: Rules, now: Nanos) {
         self.gate.store(Arc::new(rules));
         self.changed_at.store(now.get(), Ordering::Relaxed);
     }
 
-    /// Whether the gate limits `source`.
-    pub(crate) fn limits(&self, source: &SocketAddr) -> bool {
-        self.gate.load().share(self.bits.of(source.ip())) < 1.0
+    /// The prefix of the network of `source`.
+    pub(crate) fn prefix(&self, source: &SocketAddr) -> u64 {
+        self.bits.of(source.ip())
+    }
+
+    /// Whether the gate limits the source with this `prefix`.
+    pub fn limits(&self, prefix: u64) -> bool {
+        self.gate.load().share(prefix) < 1.0
     }
 }
 
 /// A worker's handle to its samples.
 #[derive(Debug)]
-pub(crate) struct Sampler<'r> {
+pub struct Sampler<'r> {
     ring: &'r Ring,
-    bits: SourcePrefix,
     beside: Nanos,
     changed_at: &'r AtomicU64,
     /// Time until the next sample, until the next one of what was refused, and of what was shed.
@@ -127,42 +131,42 @@ impl Sampler<'_> {
     /// Counts the `time` that the request of `stay` ran for: since it began, if it `begins`, and to
     /// its end, if it `ended`.
     #[inline]
-    pub(crate) fn spend(&mut self, time: Nanos, [begins, ended]: [bool; 2], source: &SocketAddr, stay: &Stay) {
+    pub fn spend(&mut self, time: Nanos, [begins, ended]: [bool; 2], prefix: impl FnOnce() -> u64, stay: &Stay) {
         let time = if begins { time.plus(self.beside) } else { time };
         let part = match stay.in_line {
             0 => Part::First { begun: begins.into(), ended: ended.into() },
             _ => Part::Later,
         };
-        self.count(time, part, source, stay.validated);
+        self.count(time, part, prefix, stay.validated);
     }
 
-    /// Counts what a datagram from `source` took that was no request.
-    pub(crate) fn turn_away(&mut self, source: &SocketAddr) {
-        self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, source, false);
+    /// Counts what a datagram took that was no request.
+    pub(crate) fn turn_away(&mut self, prefix: impl FnOnce() -> u64) {
+        self.count(self.beside, Part::First { begun: 0.0, ended: 0.0 }, prefix, false);
     }
 
     /// Counts the `time` that the request of `stay` would have taken, which was refused as a heavy
     /// one.
     #[cold]
-    pub(crate) fn refuse(&mut self, time: Nanos, source: &SocketAddr, stay: &Stay) {
+    pub fn refuse(&mut self, time: Nanos, prefix: impl FnOnce() -> u64, stay: &Stay) {
         if self.is_since(stay.came_at) {
             let unbegun = (Nanos::new(QUANTUM / SHED), Part::Unbegun { requests: 1.0 });
             let (time, part) = if stay.has_begun() { (time, Part::Refused) } else { unbegun };
-            self.count(time, part, source, stay.validated);
+            self.count(time, part, prefix, stay.validated);
         }
     }
 
     #[inline]
-    fn count(&mut self, time: Nanos, part: Part, source: &SocketAddr, validated: bool) {
+    fn count(&mut self, time: Nanos, part: Part, prefix: impl FnOnce() -> u64, validated: bool) {
         let left = &mut self.left[kind(part)];
         match left.checked_sub(time.get()) {
             Some(rest) => *left = rest,
-            None => self.sample(time.get(), part, source, validated),
+            None => self.sample(time.get(), part, prefix(), validated),
         }
     }
 
     #[cold]
-    fn sample(&mut self, time: u64, mut part: Part, source: &SocketAddr, validated: bool) {
+    fn sample(&mut self, time: u64, mut part: Part, prefix: u64, validated: bool) {
         let kind = kind(part);
         let left = &mut self.left[kind];
         let over = time - *left;
@@ -178,7 +182,7 @@ impl Sampler<'_> {
         // A worker refuses many more requests than it serves. These leave half of the places to the
         // others.
         if let Some(ring) = self.ring.samples.as_ref().filter(|ring| kind == 0 || ring.len() < PLACES / 2) {
-            ring.force_push(Sample { prefix: self.bits.of(source.ip()), validated, part, count });
+            ring.force_push(Sample { prefix, validated, part, count });
         }
     }
 
@@ -188,15 +192,15 @@ impl Sampler<'_> {
     }
 
     /// Notes that the request of `stay` was shed from a socket that stands.
-    pub(crate) fn shed(&mut self, source: &SocketAddr, stay: &Stay) {
+    pub fn shed(&mut self, prefix: impl FnOnce() -> u64, stay: &Stay) {
         let [all, since] = &self.ring.shed;
         all.fetch_add(1, Ordering::Relaxed);
         since.fetch_add(u64::from(self.is_since(stay.came_at)), Ordering::Relaxed);
-        self.refuse(Nanos::ZERO, source, stay);
+        self.refuse(Nanos::ZERO, prefix, stay);
     }
 
     /// Notes whether the queues of continuations stand.
-    pub(crate) fn continuations_stand(&self, stand: bool) {
+    pub fn continuations_stand(&self, stand: bool) {
         self.ring.stands.store(stand, Ordering::Relaxed);
     }
 }
@@ -223,12 +227,12 @@ mod tests {
         let samples = Samples::new(2, Nanos::from_micros(3), BITS, true);
         let mut sampler = samples.sampler(1);
         let [light, heavy] =
-            ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| text.parse::<SocketAddr>().expect("an address"));
+            ["192.0.2.9:1", "[2001:db8::1]:1"].map(|text| samples.prefix(&text.parse().expect("an address")));
         let sums = || {
             let (mut sums, mut first) = ([0; 4], [[0.0; 2]; 2]);
             samples.read(|Sample { prefix, validated, part, count }| {
-                let of = usize::from(prefix != BITS.of(light.ip()));
-                assert!(of == 0 || prefix == BITS.of(heavy.ip()));
+                let of = usize::from(prefix != light);
+                assert!(of == 0 || prefix == heavy);
                 sums[if part == Part::Refused { 3 } else { of }] += count;
                 sums[2] += u32::from(validated) * count;
                 match part {
@@ -242,13 +246,13 @@ mod tests {
         let begun = Stay::new(Nanos::ZERO);
         let aside = Stay { in_line: 1, validated: true, ..begun };
         for number in 0..10_000 {
-            sampler.spend(Nanos::from_micros(7), [true, number % 4 > 0], &light, &begun);
+            sampler.spend(Nanos::from_micros(7), [true, number % 4 > 0], || light, &begun);
             if number % 100 == 0 {
-                sampler.spend(Nanos::from_micros(997), [true, false], &heavy, &begun);
-                sampler.spend(Nanos::from_millis(29), [false, true], &heavy, &aside);
+                sampler.spend(Nanos::from_micros(997), [true, false], || heavy, &begun);
+                sampler.spend(Nanos::from_millis(29), [false, true], || heavy, &aside);
             }
             if number % 10 == 0 {
-                sampler.turn_away(&light);
+                sampler.turn_away(|| light);
             }
         }
         let ([of_light, of_heavy, validated, refused], first) = sums();
@@ -261,21 +265,21 @@ mod tests {
         assert_eq!((refused, sums()), (0, ([0; 4], [[0.0; 2]; 2])));
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         sampler.continuations_stand(true);
-        let rules = Rules { limited: vec![(BITS.of(light.ip()), 0.5)], ..Rules::OPEN };
+        let rules = Rules { limited: vec![(light, 0.5)], ..Rules::OPEN };
         samples.gate_changed(rules, Nanos::from_secs(5));
-        assert_eq!([light, heavy].map(|source| samples.limits(&source)), [true, false]);
+        assert_eq!([light, heavy].map(|source| samples.limits(source)), [true, false]);
         let came = |second| Stay::new(Nanos::from_secs(second));
-        (3..17).for_each(|second| sampler.shed(&heavy, &came(second)));
+        (3..17).for_each(|second| sampler.shed(|| heavy, &came(second)));
         assert_eq!(samples.standing(), (Standing::Fresh, [14, 12]));
         assert_eq!(sums().1[1], [8.0, 0.0], "one for four of those that came since the gate changed");
         (0..10).for_each(|second| {
-            sampler.refuse(Nanos::from_millis(3), &heavy, &Stay { service: Nanos::from_micros(1), ..came(second) });
+            sampler.refuse(Nanos::from_millis(3), || heavy, &Stay { service: Nanos::from_micros(1), ..came(second) });
         });
         assert_eq!(sums().0, [0, 0, 0, 150], "those that came since the gate changed");
         assert_eq!(samples.standing(), (Standing::Continuations, [0, 0]));
         sampler.continuations_stand(false);
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         let off = Samples::new(1, Nanos::ZERO, BITS, false);
-        off.sampler(0).spend(Nanos::from_secs(1_000), [true; 2], &light, &begun);
+        off.sampler(0).spend(Nanos::from_secs(1_000), [true; 2], || light, &begun);
     }
 }

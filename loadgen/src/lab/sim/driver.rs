@@ -81,6 +81,12 @@ impl<E: VirtualEngine> Driver<E> {
         Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
     }
 
+    /// How long all workers found nothing to do until `now`. A step counts from its beginning: that
+    /// is one step too early for each worker.
+    pub(super) fn idle(&self, now: Nanos) -> Nanos {
+        now.times(self.workers.len() as u64).minus(self.busy)
+    }
+
     /// When a worker acts next; [`Nanos::MAX`] if all wait.
     pub(crate) fn next_at(&self) -> Nanos {
         self.world.event_list.first.0

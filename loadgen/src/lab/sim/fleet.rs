@@ -39,7 +39,8 @@ impl Fleet {
         tally: &RefCell<Tally>,
     ) -> Vec<f64> {
         let workers = setup.workers();
-        let servers = Servers::new(setup, self.left(), tally);
+        let samples = setup.samples(self.left());
+        let servers = Servers::new(setup, &samples, self.left(), tally);
         let mut balancer = Balancer::new(self.balance, self.left(), flows, seed);
         // Each server's kernel hashes flows in its own way.
         let sockets = spread_each(self.left(), flows, workers, seed);

@@ -18,6 +18,7 @@ pub(crate) mod driver;
 mod event_list;
 mod fit;
 mod fleet;
+mod gate;
 mod model;
 mod open_loop;
 mod reference;
@@ -40,6 +41,7 @@ pub use replay::Replay;
 pub(crate) use tally::Figure;
 pub use tally::{FATES, Tally};
 
+use forebay::inside::Samples;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::bounds::{BATCH, ROOM, packets_per_worker};
 use forebay::inside::sched::estimate::{ServiceTimes, TimesOfClass};
@@ -74,6 +76,9 @@ pub struct Setup {
     pub pauses: Vec<(Nanos, Nanos)>,
     /// How the server follows its measurements; `None` = it does not.
     pub follows: Option<Follows>,
+    /// How much longer the times of the gate's decisions are than those of the simulation; `None` =
+    /// the server has no gate.
+    pub gate: Option<u64>,
 }
 
 /// How a server follows its measurements.
@@ -138,7 +143,14 @@ impl Setup {
             waits: WaitLimits::NONE,
             pauses: Vec::new(),
             follows: None,
+            gate: None,
         }
+    }
+
+    /// Room for what each of `servers` servers notes for its gate; none without a gate.
+    fn samples(&self, servers: usize) -> Vec<Samples> {
+        let of_server = |scale| gate::samples(self.workers(), self.overheads.per_request(), scale);
+        (0..servers).filter_map(|_| self.gate.map(of_server)).collect()
     }
 
     /// The number of workers.
@@ -197,7 +209,8 @@ pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) 
 /// # Panics
 /// As [`simulate`].
 pub fn simulate_into(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>, tally: &RefCell<Tally>) {
-    Servers::new(setup, 1, tally).run(incoming.map(|request| (request, 0)), |_, _, _| 0);
+    let samples = setup.samples(1);
+    Servers::new(setup, &samples, 1, tally).run(incoming.map(|request| (request, 0)), |_, _, _| 0);
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Follows, Setup};
 use forebay::fate::Fate;
-use forebay::inside::sched::overload::{Cause, Shedding, WaitLimits};
+use forebay::inside::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use forebay::inside::sched::turn::{
     Action, Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued,
 };
 use forebay::inside::sched::{Outcome, Policy, Resume, Step, WorkerId};
+use forebay::inside::{Sampler, Samples};
 use forebay::metrics::Work;
 use forebay::time::Nanos;
 use std::cell::RefCell;
@@ -34,15 +35,26 @@ pub(super) struct CostModel<'a> {
     cost: Nanos,
     tally: &'a RefCell<Tally>,
     /// How long requests may wait at present.
-    waits: WaitLimits,
+    pub(super) waits: WaitLimits,
+    /// Datagrams that were received, and that found no room in their socket.
+    pub(super) received: u64,
+    pub(super) lost: u64,
+    /// What the workers note for the server's gate, if it has one.
+    samples: Option<(&'a Samples, Vec<Sampler<'a>>)>,
     /// The server's measurements, if it measures.
     work: Option<Box<Work>>,
     follows: Option<Follows>,
 }
 
 impl<'a> CostModel<'a> {
-    /// The requests of this many idle workers, counted in `tally`.
-    pub(super) fn new(setup: &'a Setup, workers: usize, tally: &'a RefCell<Tally>) -> CostModel<'a> {
+    /// The requests of this many idle workers, counted in `tally`, and noted in `samples` if the
+    /// server has a gate.
+    pub(super) fn new(
+        setup: &'a Setup,
+        workers: usize,
+        samples: Option<(&'a Samples, Vec<Sampler<'a>>)>,
+        tally: &'a RefCell<Tally>,
+    ) -> CostModel<'a> {
         assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
         CostModel {
             setup,
@@ -61,6 +73,9 @@ impl<'a> CostModel<'a> {
             cost: Nanos::ZERO,
             tally,
             waits: setup.waits,
+            received: 0,
+            lost: 0,
+            samples,
             work: setup.follows.as_ref().map(|follows| Box::new(Work::new(workers, follows.every))),
             follows: setup.follows.clone(),
         }
@@ -109,6 +124,22 @@ impl<'a> CostModel<'a> {
         Some(adaptation.made.policy.clone())
     }
 
+    /// Notes something about `request` for the gate, if there is one.
+    fn note(&mut self, request: RequestId, what: impl FnOnce(&mut Sampler<'a>, u64, u64, &Stay)) {
+        let (Some((_, samplers)), Some(scale)) = (&mut self.samples, self.setup.gate) else { return };
+        let Request { source, stay, .. } = self.requests.get(request);
+        what(&mut samplers[self.worker], scale, u64::from(*source), stay);
+    }
+
+    /// Notes that `request` does not begin, or does not go on, as a heavy one.
+    fn refused(&mut self, request: RequestId) {
+        let (heavy, stands) = (self.waits.heavy, self.shedding[self.worker].continuations_stand());
+        self.note(request, |sampler, scale, source, stay| {
+            sampler.refuse(heavy.minus(stay.service).times(scale), || source, stay);
+            sampler.continuations_stand(stands);
+        });
+    }
+
     /// Ends a request that holds a packet without an answer.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
@@ -133,15 +164,27 @@ impl<'a> CostModel<'a> {
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
         let (waiting, limits) = (self.continuations(), &self.waits);
         let shedding = &mut self.shedding[self.worker];
+        let is_limited =
+            self.samples.as_ref().is_some_and(|all| all.0.limits(self.requests.get(request).source.into()));
         let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
         if self.now >= stay.expires_at {
             return Some(Fate::ShedExpired);
         }
         let cause = match continuation {
             true => shedding.on_resume(stay, *class, self.now, limits),
-            false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, false), limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, is_limited), limits),
         };
-        cause.map(|cause| if let Cause::Expired(_) = cause { Fate::ShedExpired } else { Fate::ShedWaited })
+        Some(match cause? {
+            Cause::Expired(_) => Fate::ShedExpired,
+            Cause::Waited => {
+                self.note(request, |sampler, _, source, stay| sampler.shed(|| source, stay));
+                Fate::ShedWaited
+            }
+            Cause::Refused => {
+                self.refused(request);
+                Fate::ShedWaited
+            }
+        })
     }
 
     /// Gives its `fate` to the `request` that ended with the worker's last slice. Returns the time
@@ -172,6 +215,7 @@ impl VirtualEngine for CostModel<'_> {
         if fits {
             socket.push_back(self.requests.add(Request::new(&arrival)));
         } else {
+            self.lost += 1;
             self.tally.borrow_mut().lost(arrival.class, None, arrival.counts);
         }
         fits
@@ -214,6 +258,7 @@ impl VirtualEngine for CostModel<'_> {
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let stay = &mut self.requests.of(*job).stay;
         stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
+        self.note(*job, |sampler, scale, source, stay| sampler.spend(time.times(scale), [false; 2], || source, stay));
         self.work.iter_mut().for_each(|work| work.ran(time, true));
     }
 }
@@ -230,6 +275,7 @@ impl Engine for CostModel<'_> {
         }
         self.pay(self.setup.overheads.receive.times(datagrams as u64));
         self.work.iter_mut().for_each(|work| work.received(datagrams as u64));
+        self.received += datagrams as u64;
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
@@ -240,6 +286,7 @@ impl Engine for CostModel<'_> {
             }
             let (limits, shedding) = (&self.waits, &mut self.shedding[self.worker]);
             if shedding.is_old(owner, self.now, stay.came_at, limits) {
+                self.note(request, |sampler, _, source, stay| sampler.shed(|| source, stay));
                 self.end(request, Fate::ShedWaited);
                 continue;
             }
@@ -260,13 +307,18 @@ impl Engine for CostModel<'_> {
         request.held_by = self.worker;
         let (left, stay) = (request.left(), &mut request.stay);
         stay.start_by = Nanos::MAX;
+        let begins = !stay.has_begun();
         let expires_after = stay.expires_at.minus(self.now);
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let (work, ran, fate) = stretch(left, step, checkpoint, at_most, expires_after);
-        let Some(fate) = fate else {
+        if fate.is_none() {
             stay.service = stay.service.plus(work);
-            return Ran::Paused { job, resume: Resume::Here, ran };
-        };
+        }
+        let ended = fate == Some(Fate::Answered);
+        self.note(job, |sampler, scale, source, stay| {
+            sampler.spend(ran.times(scale), [begins, ended], || source, stay);
+        });
+        let Some(fate) = fate else { return Ran::Paused { job, resume: Resume::Here, ran } };
         self.ending[self.worker] = Some((job, fate));
         Ran::Ended { ran }
     }
@@ -281,18 +333,24 @@ impl Engine for CostModel<'_> {
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {
+        self.refused(job);
         self.end(job, Fate::ShedWaited);
     }
 
     fn requeued(&mut self, job: &mut RequestId, why: Requeued) -> bool {
         let (waiting, limits) = (self.continuations(), &self.waits);
         let request = self.requests.of(*job);
+        let is_limited = self.samples.as_ref().is_some_and(|all| all.0.limits(request.source.into()));
         if why != Requeued::Crowded {
             self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
         }
         request.stay.ready_at = self.now;
         let (stay, room) = (&mut request.stay, why != Requeued::Crowded);
-        self.shedding[self.worker].on_put(stay, request.class, self.now, || (waiting, false), room, limits)
+        let shedding = &mut self.shedding[self.worker];
+        let may_wait = shedding.on_put(stay, request.class, self.now, || (waiting, is_limited), room, limits);
+        let stands = shedding.continuations_stand();
+        self.samples.iter_mut().for_each(|(_, samplers)| samplers[self.worker].continuations_stand(stands));
+        may_wait
     }
 
     #[inline(always)]
@@ -302,7 +360,10 @@ impl Engine for CostModel<'_> {
             Boundary::Tried { step: Step::Look, jobs, .. } => self.pay(overheads.look_at(jobs)),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, .. } => self.pay(overheads.steal),
             Boundary::Looked { waiting, by_kernel } => self.pay(overheads.learning(by_kernel, waiting)),
-            Boundary::Rest { .. } => self.shedding[self.worker].on_rest(self.now),
+            Boundary::Rest { .. } => {
+                self.shedding[self.worker].on_rest(self.now);
+                self.samples.iter_mut().for_each(|(_, samplers)| samplers[self.worker].continuations_stand(false));
+            }
             _ => {}
         }
     }

@@ -20,10 +20,19 @@ pub struct ArrivingRequest {
     pub class: u8,
     /// The worker to whose socket the request comes.
     pub socket: WorkerId,
+    /// The network of the client.
+    pub source: u16,
     /// The time from arrival to expiry; [`Nanos::MAX`] = never.
     pub deadline: Nanos,
     /// Whether the request came after the warm-up and is measured.
     pub counts: bool,
+}
+
+impl ArrivingRequest {
+    /// A request of class 0 that comes to socket 0 when it should, counts, and never expires.
+    pub fn new(at: Nanos, cost: Nanos) -> ArrivingRequest {
+        ArrivingRequest { at, due: at, cost, class: 0, socket: 0, source: 0, deadline: Nanos::MAX, counts: true }
+    }
 }
 
 /// An open loop of requests: they arrive whether or not the server keeps up.
@@ -65,7 +74,7 @@ impl<'w> OpenLoop<'w> {
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| {
             let counts = number >= warmup;
-            (ArrivingRequest { at, due: at, cost, class, socket: 0, deadline, counts }, flow)
+            (ArrivingRequest { class, deadline, counts, ..ArrivingRequest::new(at, cost) }, flow)
         })
     }
 }

@@ -82,6 +82,7 @@ impl Replay for Trace {
             cost: request.cost,
             class: request.class,
             socket: usize::from(request.socket),
+            source: request.source,
             deadline: deadline.map_or(Nanos::MAX, unscaled),
             counts: request.intended >= warmup,
         })
@@ -110,15 +111,7 @@ mod tests {
         let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
         let us = Nanos::from_micros;
         let incoming: Vec<ArrivingRequest> = offered.arrivals().collect();
-        let last = ArrivingRequest {
-            at: us(24),
-            due: us(20),
-            cost: us(8),
-            class: 1,
-            socket: 0,
-            deadline: Nanos::MAX,
-            counts: true,
-        };
+        let last = ArrivingRequest { due: us(20), class: 1, ..ArrivingRequest::new(us(24), us(8)) };
         assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
         let (_, setup) = offered.server(&offered.fit(), named("isolated"));
         let free = Setup { overheads: Overheads::NONE, rest: Rest::LOOKS, ..setup };

@@ -23,6 +23,8 @@ pub(super) struct Request {
     /// The worker that received it, or last ran it.
     pub(super) held_by: WorkerId,
     pub(super) class: u8,
+    /// The network of the client.
+    pub(super) source: u16,
     /// Whether the request was interrupted before.
     pub(super) continuation: bool,
     /// Whether the request came after the warm-up.
@@ -32,10 +34,10 @@ pub(super) struct Request {
 impl Request {
     /// A request that has just come.
     pub(super) fn new(incoming: &ArrivingRequest) -> Request {
-        let &ArrivingRequest { at, due, cost, class, socket, deadline, counts } = incoming;
+        let &ArrivingRequest { at, due, cost, class, socket, source, deadline, counts } = incoming;
         let deadline = (deadline != Nanos::MAX).then_some(deadline);
         let stay = Stay { expires_at: deadline.map_or(Nanos::MAX, |after| at.plus(after)), deadline, ..Stay::new(at) };
-        Request { due, cost, stay, socket, held_by: socket, class, continuation: false, counts }
+        Request { due, cost, stay, socket, held_by: socket, class, source, continuation: false, counts }
     }
 
     /// CPU time that the request still needs.

@@ -8,8 +8,10 @@ mod help;
 
 use super::driver::{Driver, Next};
 use super::event_list::EventList;
+use super::gate::{Counts, Gate};
 use super::model::CostModel;
 use super::{ArrivingRequest, Setup, Tally};
+use forebay::inside::Samples;
 use forebay::inside::sched::WorkerId;
 use forebay::metrics::Work;
 use forebay::time::Nanos;
@@ -29,6 +31,10 @@ pub(super) struct Servers<'a> {
     /// When the groups next follow their measurements, and the interval; [`Nanos::MAX`] = never.
     follow_at: Nanos,
     follow_every: Nanos,
+    /// The gate of each server, if they have gates, and when these next decide; [`Nanos::MAX`] =
+    /// never.
+    gates: Vec<Gate<'a>>,
+    gate_at: Nanos,
     /// When sleepers next look at full groups; [`Nanos::MAX`] while no full group has waiting work.
     nap_until: Nanos,
     setup: &'a Setup,
@@ -44,22 +50,36 @@ struct Group<'a> {
 }
 
 impl<'a> Servers<'a> {
-    /// `count` idle servers, which count their requests in `tally`.
-    pub(super) fn new(setup: &'a Setup, count: usize, tally: &'a RefCell<Tally>) -> Servers<'a> {
-        let group = |group: usize| {
+    /// `count` idle servers, which count their requests in `tally`, and note them in `samples` if
+    /// they have gates.
+    pub(super) fn new(
+        setup: &'a Setup,
+        samples: &'a [Samples],
+        count: usize,
+        tally: &'a RefCell<Tally>,
+    ) -> Servers<'a> {
+        let each = setup.groups.len();
+        let group = |number: usize| {
+            let group = number % each;
             let (workers, first) = (setup.groups[group], setup.groups[..group].iter().sum());
-            let model = CostModel::new(setup, workers, tally);
+            let samples = samples.get(number / each);
+            let samplers =
+                samples.map(|samples| (first..first + workers).map(|worker| samples.sampler(worker)).collect());
+            let model = CostModel::new(setup, workers, samples.zip(samplers), tally);
             let queued = setup.limits.queued_per_worker * workers;
             let mut driver = Driver::new(setup.policy.on(workers), model, setup.rest, &setup.overheads, queued);
             driver.world.skips_empty = true;
             Group { driver, first, helped_at: Nanos::ZERO }
         };
-        let each = setup.groups.len();
-        let groups: Vec<_> = (0..count * each).map(|number| group(number % each)).collect();
+        let groups: Vec<_> = (0..count * each).map(group).collect();
         let event_list = EventList::new(groups.len().max(1));
         let follow_at = setup.follows.as_ref().map_or(Nanos::MAX, |follows| follows.every);
         let (follow_every, nap_until) = (follow_at, Nanos::MAX);
-        let mut all = Servers { groups, each, event_list, follow_at, follow_every, nap_until, setup, tally };
+        let gate = |scale| samples.iter().map(move |samples| Gate::new(samples, scale));
+        let gates = setup.gate.into_iter().flat_map(gate).collect();
+        let gate_at = setup.gate.map_or(Nanos::MAX, Gate::every);
+        let mut all =
+            Servers { groups, each, event_list, follow_at, follow_every, gates, gate_at, nap_until, setup, tally };
         (0..all.groups.len()).for_each(|group| all.schedule(group));
         all
     }
@@ -86,6 +106,7 @@ impl<'a> Servers<'a> {
             let came_at = at_of(&next);
             let at = came_at.min(first_at).min(self.nap_until);
             match next {
+                _ if at >= self.gate_at && at < Nanos::MAX => self.decide(),
                 _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
                 Some((mut came, flow)) if came_at < first_at.min(self.nap_until) => {
                     let server = place(&self, &mut came, flow);
@@ -94,7 +115,7 @@ impl<'a> Servers<'a> {
                 }
                 _ if self.nap_until < first_at => self.end_nap(),
                 _ if first_at < Nanos::MAX => {
-                    let others_at = came_at.min(self.follow_at);
+                    let others_at = came_at.min(self.follow_at).min(self.gate_at);
                     self.act(group, others_at.minus(Nanos::new(1)));
                 }
                 _ => break,
@@ -112,13 +133,12 @@ impl<'a> Servers<'a> {
         let now = self.follow_at;
         for group in 0..self.groups.len() {
             let driver = &mut self.groups[group].driver;
-            let (worked, busy_since) = (driver.worked(), driver.world.busy_since.iter());
-            // A step counts from its beginning: that is one step too early for each worker.
-            let idle = now.times(worked.workers).minus(worked.busy);
+            let (idle, workers, busy_since) =
+                (driver.idle(now), driver.worked().workers, driver.world.busy_since.iter());
             let busy_since = busy_since.filter(|since| **since < Nanos::MAX);
             let running: Vec<Nanos> = busy_since.map(|since| now.minus(*since)).collect();
             if let Some(policy) = driver.engine.follow(now, idle, &running) {
-                driver.switch(policy.on(worked.workers as usize), now);
+                driver.switch(policy.on(workers as usize), now);
                 self.schedule(group);
             }
         }
@@ -126,8 +146,26 @@ impl<'a> Servers<'a> {
         self.follow_at = now.plus(self.follow_every.times(1 + silent.saturating_sub(Work::INTERVALS + 1)));
     }
 
+    /// Lets all gates decide.
+    fn decide(&mut self) {
+        let now = self.gate_at;
+        for (gate, groups) in self.gates.iter_mut().zip(self.groups.chunks(self.each)) {
+            let mut counts = Counts { at: now, ..Counts::default() };
+            for Group { driver, .. } in groups {
+                counts.idle = counts.idle.plus(driver.idle(now));
+                counts.received += driver.engine.received;
+                counts.lost += driver.engine.lost;
+            }
+            gate.decide(counts, self.setup.workers(), &groups[0].driver.engine.waits, self.setup.on_clock(now));
+        }
+        self.gate_at = now.plus(self.setup.gate.map_or(Nanos::MAX, Gate::every));
+    }
+
     /// Delivers `came` to `server`, whose sockets are numbered over all its groups.
     fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
+        if self.gates.get_mut(server).is_some_and(|gate| !gate.lets_in(came.source)) {
+            return self.tally.borrow_mut().lost(came.class, None, came.counts);
+        }
         let groups = &self.groups[server * self.each..][..self.each];
         let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
         came.socket -= self.groups[group].first;

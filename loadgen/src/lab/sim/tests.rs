@@ -40,7 +40,7 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
 /// A request at the first socket, with times in microseconds.
 fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
-    ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
+    ArrivingRequest { class, ..ArrivingRequest::new(at, cost) }
 }
 
 // Does a worker hold no more than its packets, however many came before? Method: one packet and two

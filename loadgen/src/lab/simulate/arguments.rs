@@ -112,6 +112,13 @@ pub(crate) struct SimulateArguments {
     /// As for forebay serve. With --replay times are divided by the time scale before.
     #[arg(long, value_name = "DURATION|auto|off")]
     pub(super) max_wait: Option<MaxWait>,
+    /// The server has a gate, as forebay serve has with --gate auto
+    ///
+    /// Under overload it drops part of what greedy sources send, before that costs a worker
+    /// anything. All requests have one source, unless --replay names several. Without --max-wait it
+    /// acts only where sockets are full.
+    #[arg(long)]
+    pub(super) gate: bool,
     /// Pauses of the whole server, AT:LENGTH in virtual time, like 2s:1s
     ///
     /// All workers stand still, as after SIGSTOP. Requests come meanwhile, and wait in the sockets.
@@ -177,8 +184,10 @@ been sent. Times are divided by the run's time scale. Workers, load, seed and wa
 not kept in order. A header, then a line a request:
 
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
-  # intended sent class cost flow socket
-  1.204us 18.7us short 500ns 211 7";
+  # intended sent class cost flow socket source
+  1.204us 18.7us short 500ns 211 7 40
+
+A source is a number for the client's network, and may be missing.";
 
 /// Default number of requests of a simulation, and the most of one load of a search.
 const REQUESTS: u64 = 1_000_000;

@@ -106,6 +106,7 @@ fn scenarios<'a>(
         checkpoint_step: arguments.checkpoint,
         deadline: arguments.deadline.or(replayed.and_then(Replayed::deadline)),
         max_wait: arguments.max_wait.unwrap_or(if pauses.is_empty() { MaxWait::Off } else { MaxWait::Auto }),
+        gate: arguments.gate,
         pauses,
         classified: arguments.classified,
         objective: arguments.optimise,
@@ -209,6 +210,9 @@ fn text(scenario: &Scenario<'_>, goal: Option<&Goal>, results: &[Edge]) -> Strin
     }
     if let [(at, length), ..] = scenario.pauses[..] {
         text += &format!("{} pauses of all workers, the first at {at} for {length}\n", scenario.pauses.len());
+    }
+    if scenario.gate {
+        text += "servers have a gate; the kernel drops what it does not let in\n";
     }
     if scenario.objective != Objective::Slowdown {
         text += &format!("levels optimise {}\n", scenario.objective.name());

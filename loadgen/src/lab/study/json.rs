@@ -23,6 +23,7 @@ pub(crate) fn document(
         "overheads": scenario.overheads.to_string(),
         "arrivals": scenario.replayed.is_none().then(|| scenario.shape.to_string()),
         "pauses_s": scenario.pauses.iter().map(|(at, length)| [at.as_secs_f64(), length.as_secs_f64()]).collect::<Value>(),
+        "gate": scenario.gate,
         "optimise": scenario.objective.name(),
         "replay": scenario.replayed.map(|run| run.path.to_string_lossy()),
         "goal": goal.map(Goal::to_string),

@@ -65,13 +65,11 @@ impl Replayed {
             // lateness.
             last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
             let arriving = ArrivingRequest {
-                at: last,
-                due: last,
-                cost: request.cost,
                 class: numbers[usize::from(request.class)],
                 socket: sockets[usize::from(request.flow % u16::MAX)],
-                deadline: Nanos::MAX,
+                source: request.source,
                 counts: request.intended >= warmup,
+                ..ArrivingRequest::new(last, request.cost)
             };
             (arriving, request.flow)
         })

@@ -37,6 +37,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) max_wait: MaxWait,
+    /// Whether servers have gates.
+    pub(crate) gate: bool,
     /// When all workers stand still, and for how long, in the order of time.
     pub(crate) pauses: Vec<(Nanos, Nanos)>,
     /// Whether policies that can use a request's class may read it.
@@ -127,6 +129,7 @@ impl<'a> Scenario<'a> {
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             max_wait: MaxWait::Off,
+            gate: false,
             pauses: Vec::new(),
             classified: false,
             objective: Objective::default(),
@@ -319,7 +322,8 @@ impl<'a> Scenario<'a> {
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
         let (made, setup) = fit.server(policy, self.overheads);
         let (checkpoint_step, pauses) = (self.checkpoint_step, self.pauses.clone());
-        let mut setup = Setup { groups, checkpoint_step, pauses, ..setup };
+        let gate = self.gate.then(|| self.replayed.map_or(1, |run| run.offered.time_scale));
+        let mut setup = Setup { groups, checkpoint_step, pauses, gate, ..setup };
         if let Some(run) = self.replayed {
             setup.rest = run.offered.rest(setup.rest);
         }

@@ -4,7 +4,7 @@
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
 use crate::fate::CLASSES;
-use crate::metrics::{Capture, Captured, Gauges, History, Slow};
+use crate::metrics::{Capture, Captured, Ended, Gauges, History, Slow};
 use crate::server::admin::Desk;
 use crate::time::{Nanos, clock};
 use crate::trace::{Trace, TraceRequest};
@@ -102,7 +102,8 @@ pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
             let at = ended.came_at.minus(captured.from());
             let cost = Nanos::new((ended.service.get() / header.time_scale).max(1));
             let class = ended.class.min(CLASSES as u8 - 1);
-            let request = TraceRequest { intended: at, sent: at, cost, flow: ended.flow, socket: ended.socket, class };
+            let Ended { flow, socket, source, .. } = *ended;
+            let request = TraceRequest { intended: at, sent: at, cost, flow, socket, class, source };
             writeln!(text, "{request}").expect("a string takes everything");
         }
         yield_now().await;

@@ -85,8 +85,8 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         // The sockets of a worker are next to one another, one for each address.
         let socket = source.socket / self.common.sockets_of(0).len() as u16;
         let (came_at, service) = (stay.came_at, stay.service);
-        let ended = Ended { came_at, received_at, service, class, socket, flow: 0, served };
-        self.recorder.flight.capture(&ended, source.peer);
+        let ended = Ended { came_at, received_at, service, class, socket, served, ..Ended::default() };
+        self.recorder.flight.capture(&ended, source.peer, self.common.samples.prefix(&source.peer));
     }
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.

@@ -116,7 +116,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let sheds = is_old && self.running.is_old(socket, self.now, datagram.kernel_wait);
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer.filter(|_| !sheds) {
-                    self.sampling.turn_away(&peer);
+                    self.sampling.turn_away(|| self.common.samples.prefix(&peer));
                 }
                 continue;
             };
@@ -239,7 +239,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
-                    self.sampling.shed(peer, &packet.envelope.stay);
+                    self.sampling.shed(|| self.common.samples.prefix(peer), &packet.envelope.stay);
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

@@ -74,14 +74,9 @@ mod tests {
     #[test]
     fn a_reserved_worker_idles_while_heavy_requests_wait() {
         let us = Nanos::from_micros;
-        let requests = [(0, 0), (5, 1), (6, 1), (7, 0)].map(|(at, class)| ArrivingRequest {
-            at: us(at),
-            due: us(at),
-            cost: us(if class == 0 { 1 } else { 10 }),
-            class,
-            socket: 0,
-            deadline: Nanos::MAX,
-            counts: true,
+        let requests = [(0, 0), (5, 1), (6, 1), (7, 0)].map(|(at, class)| {
+            let cost = us(if class == 0 { 1 } else { 10 });
+            ArrivingRequest { class, ..ArrivingRequest::new(us(at), cost) }
         });
         let tally = Reference::Darc.simulate(2, requests.into_iter());
         // Light ones take 1 us each; the second heavy one ends at 25.

@@ -195,7 +195,7 @@ mod tests {
             let classes = || (0..requests.len() as u8).rev();
             let arrivals = classes().zip(requests).map(|(class, (at, cost))| {
                 let (at, deadline) = (us(*at), Nanos::MAX);
-                ArrivingRequest { at, due: at, cost: us(*cost), class, socket: 0, deadline, counts: true }
+                ArrivingRequest { class, deadline, ..ArrivingRequest::new(at, us(*cost)) }
             });
             let tally = reference.parse::<Reference>().expect("a reference").simulate(workers, arrivals);
             let latencies = classes().map(|class| tally.latency_mean(Some(class)).get() / 1_000);

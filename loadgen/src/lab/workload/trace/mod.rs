@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 4 << 30;
 /// error.
 const PAUSE_MAX: Nanos = Nanos::from_secs(3_600);
 
-const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
+const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET [SOURCE] in each line, like 1ms 1.1ms short 500ns 17 3";
 
 /// Reads a [`Trace`] and summarises its requests.
 pub trait Recording: Sized {
@@ -109,8 +109,10 @@ fn parse(text: impl Read, bytes_max: u64) -> Result<Trace, String> {
 
 fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
     let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
-    let [intended, sent, class, cost, flow, socket] = words[..] else {
-        return Err(format!("it has {} words: write {LINE}", words.len()));
+    let (intended, sent, class, cost, flow, socket, source) = match words[..] {
+        [intended, sent, class, cost, flow, socket] => (intended, sent, class, cost, flow, socket, "0"),
+        [intended, sent, class, cost, flow, socket, source] => (intended, sent, class, cost, flow, socket, source),
+        _ => return Err(format!("it has {} words: write {LINE}", words.len())),
     };
     let time = |text: &str| parse_duration(text).map_err(|error| error.to_string());
     let number = |text: &str, name: &str| {
@@ -123,6 +125,7 @@ fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
         flow: number(flow, "flow")?,
         socket: number(socket, "socket")?,
         class: parse_class(class)? as u8,
+        source: number(source, "source")?,
     };
     if request.sent < request.intended {
         return Err(format!("sent at {sent}, before {intended}: nothing is sent before it should be"));

@@ -16,6 +16,7 @@ fn request() -> impl Strategy<Value = TraceRequest> {
             flow,
             socket,
             class,
+            source: socket % 3,
         })
 }
 

@@ -140,7 +140,7 @@ fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
         // A prime, of which no number of requests is a multiple.
         let cost = Nanos::new(costs[number * 61 % costs.len()]);
         let socket = number % WORKERS as usize;
-        crate::lab::sim::ArrivingRequest { at, due: at, cost, class: 0, socket, deadline: Nanos::MAX, counts: true }
+        crate::lab::sim::ArrivingRequest { socket, ..crate::lab::sim::ArrivingRequest::new(at, cost) }
     };
     (0..costs.len()).map(request).collect()
 }

@@ -1,0 +1,124 @@
+//! The gate of a server in virtual time. It drops a share of what a source sends, as the kernel does
+//! for a real server. Both decide by the same [`Controller`].
+
+use forebay::inside::Samples;
+use forebay::inside::net::SourcePrefix;
+use forebay::inside::sched::overload::sources::{Controller, DECIDE_EVERY, Seen};
+use forebay::inside::sched::overload::{WaitBounds, WaitLimits};
+use forebay::time::Nanos;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+
+/// The state between two decisions.
+pub(super) struct Gate<'a> {
+    samples: &'a Samples,
+    controller: Controller,
+    /// Decides about each datagram.
+    dice: SplitMix64,
+    /// How much longer the times of the decisions are than those of the simulation.
+    time_scale: u64,
+    last: Counts,
+}
+
+/// What a server counts from its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) at: Nanos,
+    /// How long its workers found nothing to do, together.
+    pub(super) idle: Nanos,
+    /// Datagrams received.
+    pub(super) received: u64,
+    /// Datagrams that found no room in their socket.
+    pub(super) lost: u64,
+}
+
+/// Room for the samples of a server with `workers` workers, whose requests take `beside` more than
+/// their cost.
+pub(super) fn samples(workers: usize, beside: Nanos, time_scale: u64) -> Samples {
+    Samples::new(workers, beside.times(time_scale), SourcePrefix::NETWORK, true)
+}
+
+impl<'a> Gate<'a> {
+    /// An open gate that decides by `samples`.
+    pub(super) fn new(samples: &'a Samples, time_scale: u64) -> Gate<'a> {
+        // Any constant: one request in so many is dropped, and no other draw uses the same stream.
+        let dice = SplitMix64::seed_from_u64(0x6761_7465);
+        Gate { samples, controller: samples.controller(1.0), dice, time_scale, last: Counts::default() }
+    }
+
+    /// The time between two decisions, at the least.
+    pub(super) fn every(time_scale: u64) -> Nanos {
+        Nanos::new(DECIDE_EVERY.get() / time_scale)
+    }
+
+    /// Whether the next datagram of `source` enters the server.
+    pub(super) fn lets_in(&mut self, source: u16) -> bool {
+        if self.controller.is_open() {
+            return true;
+        }
+        let share = self.controller.in_force.share(source.into());
+        share >= 1.0 || ((self.dice.next_u64() >> 11) as f64) < share * (1_u64 << 53) as f64
+    }
+
+    /// Ends a period at `now`, after which a server of `workers` workers has these `counts`.
+    pub(super) fn decide(&mut self, counts: Counts, workers: usize, limits: &WaitLimits, now: Nanos) {
+        let last = std::mem::replace(&mut self.last, counts);
+        let (standing, shed) = self.samples.standing();
+        let is_busy = Seen::is_busy(counts.idle.minus(last.idle), counts.at.minus(last.at), workers);
+        let lost = if is_busy { counts.lost - last.lost } else { 0 };
+        let seen = Seen { standing, shed, received: counts.received - last.received, lost, is_busy };
+        let scaled = |bounds: WaitBounds| WaitBounds { interval: bounds.interval.times(self.time_scale), ..bounds };
+        let limits = WaitLimits { fresh: scaled(limits.fresh), interrupted: scaled(limits.interrupted), ..*limits };
+        if let Some(rules) = self.controller.decide(&seen, |take| self.samples.read(take), &limits) {
+            self.controller.in_force = rules.clone();
+            self.samples.gate_changed(rules, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
+    use crate::lab::workload::{Arrivals, Workload};
+    use forebay::inside::sched::MaxWait;
+
+    /// The parts of the requests of ten honest sources, and of one that asks for three times what
+    /// the server can do, that are answered. The server's times are `scale` times those of its gate.
+    fn answered(gate: Option<u64>, scale: u64) -> [f64; 2] {
+        const WORKERS: usize = 2;
+        let workload: Workload = "fixed:1ms".parse().expect("a form");
+        let arrivals = |load: f64, seed| Arrivals::new(&workload, workload.rate_at(load, WORKERS, 1), 10, seed);
+        let until = Nanos::from_secs(20);
+        let honest = arrivals(0.4, 1).map(|arrival| (arrival, 1 + arrival.flow));
+        let greedy = arrivals(3.0, 2).map(|arrival| (arrival, 0));
+        let mut all: Vec<_> = honest.take_while(|(arrival, _)| arrival.at < until).collect();
+        all.extend(greedy.take_while(|(arrival, _)| arrival.at < until));
+        all.sort_by_key(|(arrival, _)| arrival.at);
+        let down = |time: Nanos| Nanos::new(time.get() / scale);
+        let incoming = all.iter().map(|(arrival, source)| ArrivingRequest {
+            class: u8::from(*source == 0),
+            source: *source,
+            socket: usize::from(arrival.flow) % WORKERS,
+            counts: arrival.at > Nanos::from_secs(5),
+            ..ArrivingRequest::new(down(arrival.at), down(arrival.cost))
+        });
+        let fit = Fit::new(&workload, WORKERS, 0.9);
+        let setup = Setup { gate, ..Setup::ideal(fit.policy("levels".parse().expect("a policy")).policy) };
+        let patience = MaxWait::For(down(Nanos::from_millis(50)));
+        let tally = simulate(&setup.with_max_wait(patience, &fit.times, None), incoming);
+        let shares = tally.in_time(Nanos::MAX);
+        [1, 2].map(|class| shares[class].1)
+    }
+
+    // Does the gate keep a greedy source from taking what others ask for, at any time scale?
+    #[test]
+    fn a_greedy_source_gets_what_is_left() {
+        let [honest, greedy] = answered(None, 1);
+        assert!((0.2..0.4).contains(&honest) && (0.2..0.4).contains(&greedy), "{honest}, {greedy}: all alike");
+        for scale in [1, 10] {
+            let [honest, greedy] = answered(Some(scale), scale);
+            assert!(honest > 0.98 && greedy > 0.1, "{honest}, {greedy} at {scale}");
+        }
+    }
+}
