@@ -1,5 +1,5 @@
-//! The gate of a server in virtual time. It drops a share of what a source sends, as the kernel does
-//! for a real server. Both decide by the same [`Controller`].
+//! The gate of a server in virtual time. It drops a share of what a source sends, as the kernel
+//! does for a real server. Both decide by the same [`Controller`].
 
 use forebay::inside::Samples;
 use forebay::inside::net::SourcePrefix;
@@ -84,7 +84,7 @@ mod tests {
     use forebay::inside::sched::MaxWait;
 
     /// The parts of the requests of ten honest sources, and of one that asks for three times what
-    /// the server can do, that are answered. The server's times are `scale` times those of its gate.
+    /// the server can do, that are answered. The gate's times are `scale` times the server's.
     fn answered(gate: Option<u64>, scale: u64) -> [f64; 2] {
         const WORKERS: usize = 2;
         let workload: Workload = "fixed:1ms".parse().expect("a form");

@@ -1,7 +1,7 @@
 //! Requests in a simulation. Each has a cost, with a checkpoint after each step, and gets a fate.
 
 use super::driver::VirtualEngine;
-use super::requests::{Request, RequestId, Requests};
+use super::requests::{Request, RequestId, Requests, stretch};
 use super::tally::Tally;
 use super::{ArrivingRequest, Follows, Setup};
 use forebay::fate::Fate;
@@ -144,7 +144,7 @@ impl<'a> CostModel<'a> {
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
         self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
-        self.tally.borrow_mut().lost(request.class, Some(fate), request.counts);
+        self.tally.borrow_mut().lost(request.class, Some(fate), request.stay.service, request.counts);
     }
 
     /// Removes a request that ends, and frees its packet.
@@ -199,8 +199,14 @@ impl<'a> CostModel<'a> {
         self.shedding[self.worker].on_end(&request.stay, self.now);
         self.work.iter_mut().for_each(|work| work.ended(request.class, request.cost, true));
         let sent = self.now.plus(send);
-        let (latency, counts) = (sent.minus(request.due), request.counts);
-        self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
+        let Request { class, cost, stay, due, counts, .. } = request;
+        let waited = self.now.minus(stay.came_at).minus(cost);
+        let late = self.now >= stay.expires_at || waited >= self.waits.of(true).patience;
+        let mut tally = self.tally.borrow_mut();
+        match late {
+            true => tally.answered_late(class, cost, sent, counts),
+            false => tally.answered(class, cost, sent.minus(due), sent, counts),
+        }
         send
     }
 }
@@ -216,7 +222,7 @@ impl VirtualEngine for CostModel<'_> {
             socket.push_back(self.requests.add(Request::new(&arrival)));
         } else {
             self.lost += 1;
-            self.tally.borrow_mut().lost(arrival.class, None, arrival.counts);
+            self.tally.borrow_mut().lost(arrival.class, None, Nanos::ZERO, arrival.counts);
         }
         fits
     }
@@ -371,29 +377,4 @@ impl Engine for CostModel<'_> {
     fn now(&self) -> Nanos {
         self.now
     }
-}
-
-/// How far a request that still needs `left` gets in one slice. The slice ends at the first
-/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, its
-/// time, and the fate with which the request ends; `None` if it pauses.
-fn stretch(
-    left: Nanos,
-    step: Nanos,
-    checkpoint: Nanos,
-    ask_after: Nanos,
-    expires_after: Nanos,
-) -> (Nanos, Nanos, Option<Fate>) {
-    let until = ask_after.min(expires_after);
-    if left <= step || until == Nanos::MAX && checkpoint == Nanos::ZERO {
-        return (left, left, Some(Fate::Answered));
-    }
-    // A checkpoint stands after each step but the last.
-    let checkpoints = (left.get() - 1) / step.get();
-    let each = step.plus(checkpoint);
-    let asked = until.get().div_ceil(each.get()).max(1);
-    if asked > checkpoints {
-        return (left, left.plus(checkpoint.times(checkpoints)), Some(Fate::Answered));
-    }
-    let expired = each.times(asked) >= expires_after;
-    (step.times(asked), each.times(asked), expired.then_some(Fate::ShedExpired))
 }

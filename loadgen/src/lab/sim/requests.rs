@@ -2,6 +2,7 @@
 //! memory depends on the requests present and not on the length of the run.
 
 use super::ArrivingRequest;
+use forebay::fate::Fate;
 use forebay::inside::sched::WorkerId;
 use forebay::inside::sched::overload::Stay;
 use forebay::time::Nanos;
@@ -81,4 +82,29 @@ impl Requests {
     pub(super) fn of(&mut self, id: RequestId) -> &mut Request {
         &mut self.places[id as usize]
     }
+}
+
+/// How far a request that still needs `left` gets in one slice. The slice ends at the first
+/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, its
+/// time, and the fate with which the request ends; `None` if it pauses.
+pub(super) fn stretch(
+    left: Nanos,
+    step: Nanos,
+    checkpoint: Nanos,
+    ask_after: Nanos,
+    expires_after: Nanos,
+) -> (Nanos, Nanos, Option<Fate>) {
+    let until = ask_after.min(expires_after);
+    if left <= step || until == Nanos::MAX && checkpoint == Nanos::ZERO {
+        return (left, left, Some(Fate::Answered));
+    }
+    // A checkpoint stands after each step but the last.
+    let checkpoints = (left.get() - 1) / step.get();
+    let each = step.plus(checkpoint);
+    let asked = until.get().div_ceil(each.get()).max(1);
+    if asked > checkpoints {
+        return (left, left.plus(checkpoint.times(checkpoints)), Some(Fate::Answered));
+    }
+    let expired = each.times(asked) >= expires_after;
+    (step.times(asked), each.times(asked), expired.then_some(Fate::ShedExpired))
 }

@@ -164,7 +164,7 @@ impl<'a> Servers<'a> {
     /// Delivers `came` to `server`, whose sockets are numbered over all its groups.
     fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
         if self.gates.get_mut(server).is_some_and(|gate| !gate.lets_in(came.source)) {
-            return self.tally.borrow_mut().lost(came.class, None, came.counts);
+            return self.tally.borrow_mut().lost(came.class, None, Nanos::ZERO, came.counts);
         }
         let groups = &self.groups[server * self.each..][..self.each];
         let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;

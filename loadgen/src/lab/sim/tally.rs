@@ -17,6 +17,10 @@ pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExp
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
+    /// Requests that were answered after the deadline, or after their client had left.
+    late: u64,
+    /// CPU time of requests that were answered late, or begun and not answered.
+    wasted: Nanos,
     pub(crate) latency_us: Figure,
     pub(crate) slowdown: Figure,
     /// Sum of the costs of answered requests, in seconds.
@@ -68,9 +72,17 @@ impl Tally {
         self.cost_squares += seconds * seconds;
     }
 
-    /// Counts a request of `class` that was not answered. `fate` is `None` if it was dropped at a
-    /// full socket.
-    pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
+    /// Counts a request of `class` with this `cost` that was answered too late.
+    pub(super) fn answered_late(&mut self, class: u8, cost: Nanos, now: Nanos, counts: bool) {
+        self.lost(class, Some(Fate::Answered), cost, counts);
+        self.late += 1;
+        self.ended_at = self.ended_at.max(now);
+    }
+
+    /// Counts a request of `class` that was not answered, and the CPU time that it has `used`.
+    /// `fate` is `None` if it was dropped before a socket.
+    pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, used: Nanos, counts: bool) {
+        self.wasted = self.wasted.plus(used);
         match fate {
             Some(fate) => {
                 debug_assert!(FATES.contains(&fate), "{fate:?} is not among those that are shown");
@@ -104,12 +116,18 @@ impl Tally {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
     }
 
+    /// How many requests were answered too late. Then the CPU time of these, and of all that were
+    /// begun and not answered. Warm-up included.
+    pub fn late_and_wasted(&self) -> (u64, Nanos) {
+        (self.late, self.wasted)
+    }
+
     /// The longest wait of any request, in whole microseconds: with this `--max-wait` all are
     /// answered. `None` if some were not.
     pub fn patience(&self) -> Option<Nanos> {
         let fates = self.fates();
         let patience = Nanos::from_micros(self.waited.get().div_ceil(1_000).max(1));
-        (fates.arrived() == Some(fates.answered)).then_some(patience)
+        (self.late == 0 && fates.arrived() == Some(fates.answered)).then_some(patience)
     }
 
     /// When the last request was answered, from the start.
@@ -346,13 +364,14 @@ mod tests {
             tally.answered(0, us(1), us(latency), us(latency), true);
         }
         tally.answered(1, us(10), us(20), us(99), false);
-        tally.lost(1, None, true);
-        tally.lost(1, Some(Fate::ShedExpired), true);
-        tally.lost(0, Some(Fate::ShedQueueFull), false);
+        tally.lost(1, None, Nanos::ZERO, true);
+        tally.lost(1, Some(Fate::ShedExpired), us(3), true);
+        tally.lost(0, Some(Fate::ShedQueueFull), us(1), false);
         let mut fates = Fates::default();
         (fates.received, fates.answered, fates.kernel_dropped) = (101, 99, Some(1));
         (fates.shed_queue_full, fates.shed_expired) = (1, 1);
         assert_eq!((tally.fates(), fates.arrived()), (fates, Some(102)));
+        assert_eq!(tally.late_and_wasted(), (0, us(4)));
         let slowdown = tally.slowdown();
         assert_eq!(slowdown.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["all", "short", "long"]);
         let (all, long) = (&slowdown[0].1, &slowdown[2].1);
@@ -372,7 +391,7 @@ mod tests {
             tally.patience().map(Nanos::get)
         };
         assert_eq!([700, 2_701, 700].map(&mut patience), [Some(1_000), Some(3_000), Some(3_000)]);
-        tally.lost(0, Some(Fate::ShedExpired), true);
+        tally.lost(0, Some(Fate::ShedExpired), Nanos::ZERO, true);
         assert_eq!(tally.patience(), None);
     }
 }

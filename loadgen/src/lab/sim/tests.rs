@@ -5,6 +5,7 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
+use forebay::inside::sched::overload::WaitBounds;
 use forebay::inside::sched::policy::Limit;
 use forebay::inside::sched::{Patience, Policy, PolicyName};
 use forebay::metrics::Percentile;
@@ -53,6 +54,27 @@ fn packets_run_out_and_come_back() {
     let requests = [1, 2, 3, 150, 151].map(|at| arriving(at, 100, 0));
     let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
+}
+
+// Is an answer late after the deadline, or once the client has left, and is its time wasted?
+// Method: one worker without checkpoints. Clients leave after 100 us. The third request waits for
+// longer, and the fourth has a deadline.
+#[test]
+fn what_is_answered_late_is_wasted() {
+    let policy = Fit::new(&workload("fixed:60us"), 1, 0.5).policy(named("global")).policy;
+    let patient = WaitBounds { patience: Nanos::from_micros(100), ..WaitBounds::NONE };
+    let waits = WaitLimits { fresh: patient, interrupted: patient, ..WaitLimits::NONE };
+    let setup = Setup { waits, checkpoint_step: Nanos::from_micros(60), ..Setup::ideal(policy) };
+    let requests = [arriving(0, 60, 0), arriving(1, 60, 0), arriving(2, 60, 1), arriving(200, 60, 2)];
+    let deadline = Nanos::from_micros(50);
+    let requests = requests.map(|request| ArrivingRequest {
+        deadline: if request.class == 2 { deadline } else { request.deadline },
+        ..request
+    });
+    let tally = simulate(&setup, requests.into_iter());
+    assert_eq!((tally.fates().answered, tally.late_and_wasted()), (4, (2, Nanos::from_micros(120))));
+    let in_time = tally.in_time(Nanos::MAX);
+    assert_eq!(in_time, [("all", 0.5), ("short", 1.0), ("long", 0.0), ("class2", 0.0)]);
 }
 
 // Does a worker pay for what another one has received, and not for what it has received itself?

@@ -34,6 +34,7 @@ pub(crate) fn document(
 /// A simulation of `scenario`, and whether it meets `goal`.
 pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Simulation) -> Value {
     let (tally, fates) = (&simulation.tally, simulation.tally.fates());
+    let (late, wasted) = tally.late_and_wasted();
     let in_time = |deadline| tally.in_time(deadline).into_iter().collect::<Value>();
     let by_class = |blocks: Vec<_>| blocks.into_iter().map(|(class, block)| (class, json!(block))).collect::<Value>();
     let change = |(at, to): &(Nanos, String)| json!({"at_s": at.as_secs_f64(), "to": to});
@@ -52,6 +53,8 @@ pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Si
         "fates": FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>(),
         "utilisation": tally.utilisation(),
         "contention": tally.contention(),
+        "answered_late": late,
+        "wasted_s": wasted.as_secs_f64(),
         "patience_us": tally.patience().map(Nanos::as_micros_f64),
         "in_time": scenario.deadline.map(in_time),
         "slowdown": by_class(tally.slowdown()),

@@ -103,10 +103,13 @@ fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<S
     let overload = || format!("OVERLOAD: more comes {overload}; figures of what is not shed grow with --requests");
     let fates = tally.fates();
     let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
+    let (late, wasted) = tally.late_and_wasted();
     let unanswered = || {
         let shed = FATES.into_iter().filter_map(|fate| Some((fates.of(fate), fate.name().strip_prefix("shed_")?)));
         let shed: String = shed.map(|(count, why)| format!("{count} {}, ", why.replace('_', " "))).collect();
-        format!("not answered: {shed}{dropped} dropped at the socket, of {came}")
+        let waste = format!("; {late} answered too late, {wasted:.0} of CPU time wasted");
+        let waste = if wasted > Nanos::ZERO { waste } else { String::new() };
+        format!("not answered: {shed}{dropped} dropped at the socket, of {came}{waste}")
     };
     [
         (is_new && cause.is_none() && !chosen.is_empty()).then(|| chosen.clone()),
@@ -116,7 +119,7 @@ fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<S
         tally.utilisation().zip(tally.contention()).and_then(waiting),
         fleet.as_ref().filter(|_| !simulation.is_hopeless()).map(busiest),
         (goal.is_none() && simulation.is_overload()).then(overload),
-        (fates.answered < came && !simulation.is_hopeless()).then(unanswered),
+        (fates.answered - late < came && !simulation.is_hopeless()).then(unanswered),
     ]
 }
 
