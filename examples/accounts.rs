@@ -54,7 +54,7 @@ impl Service for Accounts {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9000".into());
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").bind()?.stop_on_signals()?;
+    let server = Server::builder().set("listen", &address).bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
     server.run(&Accounts)?;
     Ok(())

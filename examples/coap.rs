@@ -196,7 +196,8 @@ fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u32> {
 
 fn main() -> ExitCode {
     let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "levels")];
-    forebay::main(&defaults, |flags: Flags, server| {
+    forebay::main(&defaults, |flags: Flags, bind| {
+        let server = bind()?;
         let coap = Coap { sender: server.sender()?, slow: flags.slow };
         // A client may repeat a message for so long, which is then the same one (section 4.5).
         server.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))

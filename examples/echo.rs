@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // A reply has as much room as its request is long.
         let _ = reply.put(b"!").and_then(|()| reply.put(text));
     });
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").bind()?.stop_on_signals()?;
+    let server = Server::builder().set("listen", &address).bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
     server.run(&echo)?;
     Ok(())

@@ -40,6 +40,6 @@ impl Handler for Factors {
 }
 
 fn main() -> ExitCode {
-    forebay::main(&[("listen", "127.0.0.1:9100")], |factors: Factors, server| server.run(&factors))
+    forebay::main(&[("listen", "127.0.0.1:9100")], |factors: Factors, bind| bind()?.run(&factors))
 }
 // README end

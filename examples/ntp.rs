@@ -114,8 +114,7 @@ fn timestamp(time: SystemTime) -> [u8; 8] {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:1123".into());
-    let server =
-        Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("reject-source-ports", "none");
+    let server = Server::builder().set("listen", &address).set("reject-source-ports", "none");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
     server.run(&Once::new(Ntp))?;

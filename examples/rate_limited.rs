@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Some(text) = request.bytes().strip_prefix(b"?") else { return };
         let _ = reply.put(b"!").and_then(|()| reply.put(text));
     });
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").bind()?.stop_on_signals()?;
+    let server = Server::builder().set("listen", &address).bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
     server.run(&Limited::new(echo, per_second))?;
     Ok(())

@@ -11,30 +11,45 @@
 //! A tag is an HMAC (RFC 2104), of all before it, 32 bytes. The key of a session is an HMAC of its
 //! ID, by a key that both sides know. Nothing is kept before a client has shown its cookie.
 //!
-//! `cargo run --example sessions -- 127.0.0.1:9000 60`: sessions end after 60 s of silence
+//! `cargo run --example sessions -- --idle 60s`: sessions end after 60 s of silence. The key may
+//! stand in the environment or in a file, so that no command line shows it.
 
-#![allow(clippy::print_stdout, reason = "an example says where it listens")]
-
+use forebay::clap;
 use forebay::fate::{Malformed, Refused};
 use forebay::handler::Transmit;
-use forebay::time::{Nanos, clock};
-use forebay::{Admitted, Arrival, Event, Out, Rejected, Server, Service};
+use forebay::time::{Nanos, clock, parse_duration};
+use forebay::{Admitted, Arrival, Event, Out, Rejected, Service};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::SystemRandom;
 use std::collections::HashMap;
+use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const TAG: usize = 32;
-/// What both sides know.
-const SHARED_KEY: &[u8] = b"an example has no secret";
 /// A cookie is valid for this long, and as long again.
 const EPOCH: Nanos = Nanos::from_secs(10);
 /// Sessions of a shard. Their clients are proven, but one client may have many.
 const SESSIONS_MAX: usize = 1_000;
 
-struct Sessions {
+/// Sessions that cannot be forged.
+#[derive(clap::Args)]
+struct Settings {
+    /// Silence after which a session ends
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
     idle: Nanos,
+    /// Key that both sides know, of at least 16 bytes
+    #[arg(long, default_value = "an example has no secret", hide_env_values = true)]
+    shared_key: String,
+}
+
+struct Sessions {
+    /// In nanoseconds; a reload changes it.
+    idle: Arc<AtomicU64>,
+    shared: Key,
     /// New at each start.
     cookies: Key,
 }
@@ -70,12 +85,6 @@ impl Session {
     }
 }
 
-/// The key of the session `id`.
-fn key_of(id: u64) -> Key {
-    let shared = Key::new(HMAC_SHA256, SHARED_KEY);
-    Key::new(HMAC_SHA256, hmac::sign(&shared, &id.to_be_bytes()).as_ref())
-}
-
 /// `parts`, and their tag by `key`.
 fn tagged(key: &Key, parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();
@@ -87,6 +96,26 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Sessions {
+    fn new(settings: &Settings) -> Result<Sessions, Box<dyn Error>> {
+        if settings.shared_key.len() < 16 {
+            return Err("shared-key is too short; allowed: at least 16 bytes".into());
+        }
+        let cookies = Key::generate(HMAC_SHA256, &SystemRandom::new()).map_err(|_| "no random numbers")?;
+        let shared = Key::new(HMAC_SHA256, settings.shared_key.as_bytes());
+        Ok(Sessions { idle: Arc::new(settings.idle.get().into()), shared, cookies })
+    }
+
+    /// The time at which a session ends that is silent from now on.
+    fn end(&self) -> Nanos {
+        // Ordering: relaxed, it stands for itself.
+        clock::now().plus(Nanos::new(self.idle.load(Ordering::Relaxed)))
+    }
+
+    /// The key of the session `id`.
+    fn key_of(&self, id: u64) -> Key {
+        Key::new(HMAC_SHA256, hmac::sign(&self.shared, &id.to_be_bytes()).as_ref())
+    }
+
     /// What the cookie of `peer` was made of, some epochs ago.
     fn proof(peer: SocketAddr, ago: u64) -> Vec<u8> {
         format!("{peer} {}", clock::realtime().get() / EPOCH.get() - ago).into_bytes()
@@ -99,8 +128,8 @@ impl Sessions {
         shard.opened += 1;
         // The shard, so that messages find it; the rest cannot be guessed.
         let id = (out.shard() as u64) << 48 | shard.random.hash_one(shard.opened) >> 16;
-        shard.sessions.insert(id, Session { key: key_of(id), peer, local, newest: 0, seen: 0 });
-        let _ = out.at(id, Some(clock::now().plus(self.idle)));
+        shard.sessions.insert(id, Session { key: self.key_of(id), peer, local, newest: 0, seen: 0 });
+        let _ = out.at(id, Some(self.end()));
         let _ = out.reply().put(&[b"S", &id.to_be_bytes()[..]].concat());
     }
 
@@ -116,7 +145,7 @@ impl Sessions {
         if session.newest > before {
             (session.peer, session.local) = (peer, local);
         }
-        let _ = out.at(id, Some(clock::now().plus(self.idle)));
+        let _ = out.at(id, Some(self.end()));
         let _ = out.reply().put(&tagged(&session.key, &[b"d", &message[1..]]));
     }
 }
@@ -173,12 +202,18 @@ impl Service for Sessions {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9000".into());
-    let idle = std::env::args().nth(2).map_or(Ok(60), |seconds| seconds.parse())?;
-    let cookies = Key::generate(HMAC_SHA256, &SystemRandom::new()).map_err(|_| "no random numbers")?;
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").bind()?.stop_on_signals()?;
-    println!("{}", server.announcement());
-    server.run(&Sessions { idle: Nanos::from_secs(idle), cookies })?;
-    Ok(())
+fn main() -> ExitCode {
+    forebay::main(&[], |settings: Settings, bind| -> Result<_, Box<dyn Error>> {
+        let sessions = Sessions::new(&settings)?;
+        let (idle, shared_key) = (Arc::clone(&sessions.idle), settings.shared_key);
+        let server = bind()?.on_reload(move |new: Settings| {
+            if new.shared_key != shared_key {
+                return Err("shared-key: clients use the old one; allowed: a new one after a restart");
+            }
+            // Ordering: relaxed, it stands for itself.
+            idle.store(new.idle.get(), Ordering::Relaxed);
+            Ok(())
+        });
+        Ok(server.run(&sessions)?)
+    })
 }

@@ -136,7 +136,7 @@ fn mapped(peer: SocketAddr, veil: &[u8]) -> Vec<u8> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3478".into());
     // 20 bytes ask, 32 answer, over IPv6 44.
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("amplification", "3");
+    let server = Server::builder().set("listen", &address).set("amplification", "3");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());
     server.run(&Once::new(Stun))?;

@@ -33,36 +33,42 @@ where
     T: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    let matches = match matches(command(), &args, |error| hint(error, &args)) {
+    let matches = match parsed(command(), &args, is_rare) {
         Ok(matches) => matches,
-        Err(code) => return code,
+        Err(mut error) => {
+            hint(&mut error, &args);
+            return told(&error);
+        }
     };
     let serving = matches.subcommand_matches("serve").expect("it is the only subcommand, and required");
-    serve("forebay", &Scope::ALL, serving, server::run_bench)
+    serve("forebay", &Scope::ALL, serving, |_, bind| Ok(server::run_bench(bind()?)?))
 }
 
-/// Hides the help of flags that few users need. [`command`], which other programs describe, keeps
-/// it.
-fn shortened(command: Command) -> Command {
-    let rare = [Group::Tuning, Group::Bench].map(|group| Some(group.name()));
+/// Whether few users of `forebay serve` need `flag`.
+fn is_rare(flag: &Arg) -> bool {
+    [Group::Tuning, Group::Bench].iter().any(|group| Some(group.name()) == flag.get_help_heading())
+}
+
+/// Hides the help of flags that are rare. [`command`], which other programs describe, keeps it.
+fn shortened(command: Command, is_rare: fn(&Arg) -> bool) -> Command {
     let hidden = |flag: Arg| {
-        let is_rare = rare.contains(&flag.get_help_heading());
+        let is_rare = is_rare(&flag);
         flag.hide(is_rare)
     };
-    command.mut_args(hidden).mut_subcommands(shortened)
+    command.mut_args(hidden).mut_subcommands(|command| shortened(command, is_rare))
 }
 
-/// Parses `args` by `command`. For help, version or an error, prints it, with what `hint` adds, and
-/// returns the exit code.
-fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -> Result<ArgMatches, ExitCode> {
+/// Parses `args` by `command`, whose help leaves out what is rare. Help and version are errors.
+fn parsed(command: Command, args: &[OsString], is_rare: fn(&Arg) -> bool) -> Result<ArgMatches, Error> {
     let shows_all = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.strip_prefix("--") == Some(HELP_ALL)));
-    let command = if shows_all { command } else { shortened(command) };
-    command.try_get_matches_from(args).map_err(|mut error| {
-        hint(&mut error);
-        // Help and version are results. A usage error that cannot be printed is lost.
-        let printed = error.print();
-        if error.use_stderr() { ExitCode::from(USAGE) } else { ended(printed) }
-    })
+    if shows_all { command } else { shortened(command, is_rare) }.try_get_matches_from(args)
+}
+
+/// Prints help, version or a usage error, and returns the exit code.
+fn told(error: &Error) -> ExitCode {
+    // Help and version are results. A usage error that cannot be printed is lost.
+    let printed = error.print();
+    if error.use_stderr() { ExitCode::from(USAGE) } else { ended(printed) }
 }
 
 /// Adds to `error` a tip if `args` begin with a flag of the server: the command that accepts the
@@ -109,7 +115,7 @@ fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command 
         .after_long_help(format!("{example}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}\n\n{MORE}"))
 }
 
-const MORE: &str = "--help-all shows the rest: settings for tuning and benches.";
+const MORE: &str = "--help-all shows the rest of the settings.";
 
 const LAYERS: &str = "\
 The first of these that has a setting decides: flag, environment, file (--config), default. All problems are reported at \

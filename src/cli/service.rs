@@ -1,18 +1,21 @@
 //! A complete program around a handler: flags, configuration, log, server, exit code. `forebay
 //! serve` is one.
 
-use super::{FAILED, USAGE, WORK_LOST, ended, get, matches, with_server_flags};
-use crate::config::{self, Config, Effective, LogFormat, LogLevel, Scope};
+use super::{FAILED, USAGE, WORK_LOST, ended, get, parsed, told, with_server_flags};
+use crate::config::{self, Config, Effective, LogFormat, LogLevel, OwnFlags, SETTINGS, Scope};
 use crate::metrics::summary;
 use crate::output::{self, LogWriter, plain, print};
 use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
-use clap::{ArgMatches, Args, Command};
+use clap::error::ErrorKind as ClapKind;
+use clap::{Arg, ArgMatches, Args, Command};
+use std::cell::Cell;
 use std::env;
 use std::error::Error;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -29,24 +32,28 @@ use tracing_subscriber::{fmt, reload};
 /// predecessor (`--handover`). It prints where it listens, and at the end the fates of all
 /// datagrams.
 ///
-/// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come
-///   first in the help. The struct's documentation heads the help, and `#[command(version)]` adds
-///   `--version`. They are only flags, not keys of the file or the environment.
+/// - `A` holds the settings that the program adds: a struct with `derive(clap::Args)`, or `()`.
+///   They come first in the help, whose head is the struct's documentation. `#[command(version)]`
+///   adds `--version`. A flag with a long name is a setting like the server's. `--greeting` is also
+///   the variable `FOREBAY_GREETING`, and the key `greeting` in the table `[service]` of the file.
+///   A `Vec` is a list there. `--check-config` and `/config` show it, with `(secret)` for a field
+///   with `#[arg(hide_env_values = true)]`.
 /// - `defaults` are pairs of key and value that replace defaults of settings, such as the port.
 ///   Flags, environment and file override them.
-/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. It is not called
-///   for `--check-config`, or if the configuration is wrong.
+/// - `run` gets these settings and a function that binds the [`Server`]. It makes the service, then
+///   binds, then calls [`Server::run`]. An error before it binds gives exit code 2, also for
+///   `--check-config`, which ends where `run` binds.
 ///
 /// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage
 /// or configuration, 3 stopped with work lost. All problems of the configuration are printed at
-/// once.
+/// once. [`Server::on_reload`] gives the service new values while it runs.
 ///
 /// # Errors
-/// An error of `run` is printed as text and gives exit code 1. A [`ServeError`] about a setting
-/// gives 2, a [`clap::Error`] clap's code: 2 for a wrong value.
+/// An error of `run` is printed as text and gives exit code 1, or 2 before it binds. A
+/// [`ServeError`] about a setting gives 2.
 ///
 /// # Panics
-/// In debug builds, if an own flag has the name of a setting.
+/// In debug builds, if an own flag has the name of a flag of the server.
 ///
 /// # Examples
 /// The struct of flags may be the handler itself:
@@ -74,36 +81,56 @@ use tracing_subscriber::{fmt, reload};
 /// }
 ///
 /// fn main() -> ExitCode {
-///     forebay::main(&[("listen", "127.0.0.1:7000")], |greeter: Greeter, server| server.run(&greeter))
+///     forebay::main(&[("listen", "127.0.0.1:7000")], |greeter: Greeter, bind| bind()?.run(&greeter))
 /// }
 /// ```
 pub fn main<A: Args, E: Into<Box<dyn Error>>>(
     defaults: &[(&str, &str)],
-    run: impl FnOnce(A, Server) -> Result<Report, E>,
+    run: impl FnOnce(A, Bind) -> Result<Report, E>,
 ) -> ExitCode {
     let args: Vec<_> = env::args_os().collect();
     let file = args.first().and_then(|path| Path::new(path).file_name());
     // Leaked once per process, because clap keeps names while it runs.
     let name: &'static str = file.map_or("service".into(), |file| file.to_string_lossy()).into_owned().leak();
-    let scope = Scope::of_service(defaults);
-    let command = with_server_flags(A::augment_args(Command::new(name)), name, &scope);
-    let parsed = matches(command, &args, |_| {}).and_then(|matches| match A::from_arg_matches(&matches) {
-        Ok(own) => Ok((own, matches)),
-        Err(error) => Err(refused(&error).into()),
-    });
-    match parsed {
-        Ok((own, matches)) => serve(name, &scope, &matches, |server| run(own, server)),
-        Err(code) => code,
+    let mut scope = Scope::of_service(defaults);
+    let own = config::as_settings(A::augment_args(Command::new(name)));
+    let command = with_server_flags(own.clone(), name, &scope);
+    let is_later = [ClapKind::InvalidValue, ClapKind::ValueValidation, ClapKind::MissingRequiredArgument];
+    if let Err(error) = parsed(command.clone(), &args, is_rare)
+        && !is_later.contains(&error.kind())
+    {
+        return told(&error);
     }
+    let own = OwnFlags::new(&own, command, args);
+    let matches = match own.texts() {
+        Ok(matches) => matches,
+        Err(error) => return told(&error),
+    };
+    scope.own = Some(own);
+    serve(name, &scope, &matches, |effective, bind| {
+        let own = A::from_arg_matches(&effective.own.matches)?;
+        run(own, bind).map_err(Into::into)
+    })
 }
 
-/// Loads the configuration from `matches`, environment and file, binds the server and passes it to
-/// `run`. `name` is the program's name in error messages.
-pub(super) fn serve<E: Into<Box<dyn Error>>>(
+/// Whether the help of a program leaves out `flag`: a setting of the server that few programs need.
+fn is_rare(flag: &Arg) -> bool {
+    const COMMON: [&str; 4] = ["listen", "admin", "policy", "workers"];
+    let key = flag.get_id().as_str();
+    SETTINGS.iter().any(|setting| setting.key == key && flag.get_help_heading() == Some(setting.group.name()))
+        && !COMMON.contains(&key)
+}
+
+/// Binds the server of a program.
+type Bind = Box<dyn FnOnce() -> Result<Server, ServeError>>;
+
+/// Loads the configuration from `matches`, environment and file, and calls `run` with it and with a
+/// function that binds the server. `name` is the program's name in error messages.
+pub(super) fn serve(
     name: &str,
     scope: &Scope,
     matches: &ArgMatches,
-    run: impl FnOnce(Server) -> Result<Report, E>,
+    run: impl FnOnce(&Effective, Bind) -> Result<Report, Box<dyn Error>>,
 ) -> ExitCode {
     let effective = match config::load(scope, matches, env::vars_os()) {
         Ok(effective) => effective,
@@ -112,34 +139,37 @@ pub(super) fn serve<E: Into<Box<dyn Error>>>(
             return ExitCode::from(USAGE);
         }
     };
-    if matches.get_flag(config::CHECK_CONFIG) {
+    if matches.get_flag(config::CHECK_HEALTH) {
+        return check_health(name, effective.config.admin);
+    }
+    let warn = |effective: &Effective| effective.unused().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let only_checks = matches.get_flag(config::CHECK_CONFIG);
+    let set_log_level = (!only_checks).then(|| start_logging(name, &effective.config));
+    warn(&effective);
+    let is_bound = Rc::new(Cell::new(false));
+    let bound = Rc::clone(&is_bound);
+    let (taken, scope, matches) = (effective.clone(), scope.clone(), matches.clone());
+    let bind = move || {
+        bound.set(true);
+        let Some(set_log_level) = set_log_level else {
+            return Err(ServeError::Unavailable("--check-config binds nothing".to_owned()));
+        };
+        let load = move || config::load(&scope, &matches, env::vars_os()).inspect(warn);
+        // Signals are caught before the addresses are printed, because a reader of that line may
+        // send one.
+        let server = Server::bind_or_inherit(&taken.config)?.stop_on_signals()?;
+        Ok(server.exit_when_stuck().notify_supervisor().announced().reload_with(taken, load).follow(set_log_level))
+    };
+    let run = run(&effective, Box::new(bind));
+    if only_checks && is_bound.get() {
         let memory = Memory::of(&effective.config);
         let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
         return ended(print(&plain(&format!("{effective}\n# {memory}\n{unused}"))));
     }
-    if matches.get_flag(config::CHECK_HEALTH) {
-        return check_health(name, effective.config.admin);
-    }
-    let set_log_level = start_logging(name, &effective.config);
-    let warn = |effective: &Effective| effective.unused().iter().for_each(|warning| tracing::warn!("{warning}"));
-    warn(&effective);
-    let (scope, matches) = (scope.clone(), matches.clone());
-    let load = move || config::load(&scope, &matches, env::vars_os()).inspect(warn);
-    // Signals are caught before the addresses are printed, because a reader of that line may send
-    // one.
-    let server = Server::bind_or_inherit(&effective.config).and_then(Server::stop_on_signals);
-    let ended = server.map_err(Into::into).and_then(|server| {
-        let server = server
-            .exit_when_stuck()
-            .notify_supervisor()
-            .announced()
-            .reload_with(effective, load)
-            .on_reload(set_log_level);
-        run(server).map_err(Into::into)
-    });
-    let code = exit_code(name, ended.and_then(|report| summarised(&report)));
+    let code = exit_code(name, run.and_then(|report| summarised(&report)));
     output::flush_log();
-    ExitCode::from(code)
+    // What fails before, the configuration has asked for.
+    ExitCode::from(if is_bound.get() { code } else { USAGE })
 }
 
 /// How long to wait for an answer about health. The endpoint answers within 0.1 s.

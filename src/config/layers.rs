@@ -1,7 +1,7 @@
 //! The text values of a configuration, gathered from its layers: flag, environment, file.
 
 use super::problem::{Claim, Origin, Problem};
-use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, Setting, find};
+use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, find};
 use super::value::{Refusal, suggestion};
 use std::collections::BTreeMap;
 
@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Layers {
     /// The settings that some layer has, by key.
     pub(super) given: BTreeMap<String, Claim>,
+    /// The texts of settings that the program adds, by key.
+    #[cfg(feature = "cli")]
+    pub(super) own: BTreeMap<String, (Vec<String>, Origin)>,
     pub(super) problems: Vec<Problem>,
     /// Whether a layer could not be read. Settings that seem missing may then be in it.
     pub(super) incomplete: bool,
@@ -73,10 +76,10 @@ impl Layers {
 }
 
 /// The message for a `key` that is not among `settings`.
-pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
+pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a str>) -> String {
     if [CONFIG, CHECK_CONFIG, CHECK_HEALTH, HELP_ALL].contains(&key) {
         return "only a flag, never a setting".to_owned();
     }
-    let keys: Vec<&str> = settings.map(|setting| setting.key).collect();
+    let keys: Vec<&str> = settings.collect();
     format!("no such setting{}; allowed: {}", suggestion(key, keys.iter().copied()), keys.join(", "))
 }

@@ -30,11 +30,12 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
-pub(crate) use effective::Effective;
+pub(crate) use effective::{Effective, Own};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
-pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL, Scope, load, with_flags};
+pub(crate) use sources::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL, OwnFlags, Scope, as_settings, load, with_flags};
+pub(crate) use table::FREE_ADMIN;
 pub use table::{Config, Group, SETTINGS, Setting};
 pub(crate) use value::list_text as listen_text;
 pub use value::{

@@ -47,7 +47,7 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The one wrong value, or the two that exclude each other.
+    /// The one wrong value, or the two that exclude each other; none where something is missing.
     pub claims: Vec<Claim>,
     /// What is wrong, and what is allowed.
     pub message: String,
@@ -92,7 +92,8 @@ impl fmt::Display for Problem {
             let joint = if index == 0 { "" } else { " with " };
             write!(f, "{joint}{claim}")?;
         }
-        write!(f, ": {}", self.message)
+        let joint = if self.claims.is_empty() { "" } else { ": " };
+        write!(f, "{joint}{}", self.message)
     }
 }
 

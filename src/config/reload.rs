@@ -1,6 +1,6 @@
 //! Reload: which settings of a new configuration a running server takes.
 
-use super::effective::{Effective, resolve};
+use super::effective::{Effective, OwnRow, resolve};
 use super::layers::Layers;
 use super::problem::{Claim, Origin, Problems};
 use super::table::find;
@@ -17,11 +17,12 @@ pub(crate) struct Reloaded {
     pub(crate) restart: Vec<Claim>,
 }
 
-/// Merges `new` into the configuration `running` of a running server.
+/// Merges `new` into the configuration `running` of a running server. `takes_own` says whether the
+/// program takes new values of the settings that it adds.
 ///
 /// # Errors
 /// All problems, if the new values do not fit the values that cannot change.
-pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
+pub(crate) fn reload(running: &Effective, new: &Effective, takes_own: bool) -> Result<Reloaded, Problems> {
     let differs = |row: &&Claim| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
     let is_live = |row: &Claim| find(&row.key).is_some_and(|setting| setting.live);
     let mut layers = Layers::default();
@@ -43,8 +44,12 @@ pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, P
         row.origin =
             source.rows.iter().find(|known| known.key == row.key).map_or(Origin::Default, |known| known.origin.clone());
     }
-    let changed = effective.rows.iter().filter(differs).cloned().collect();
-    let restart = new.rows.iter().filter(|row| !is_live(row)).filter(differs).cloned().collect();
+    let mut changed: Vec<Claim> = effective.rows.iter().filter(differs).cloned().collect();
+    let mut restart: Vec<Claim> = new.rows.iter().filter(|row| !is_live(row)).filter(differs).cloned().collect();
+    effective.own = if takes_own { &new.own } else { &running.own }.clone();
+    let own_differs = |row: &&OwnRow| running.own.rows.iter().any(|old| old.key == row.key && old.values != row.values);
+    let own = new.own.rows.iter().filter(own_differs).map(OwnRow::claim);
+    if takes_own { &mut changed } else { &mut restart }.extend(own);
     Ok(Reloaded { effective, changed, restart })
 }
 
@@ -67,11 +72,11 @@ mod tests {
     fn what_is_live_changes_and_the_rest_is_named() {
         let running = effective(&[("workers", "4"), ("slice", "10us")]);
         let new = effective(&[("workers", "8"), ("policy", "levels"), ("cost-cap", "2s"), ("pin", "true")]);
-        let Reloaded { effective: taken, changed, restart } = reload(&running, &new).expect("they fit");
+        let Reloaded { effective: taken, changed, restart } = reload(&running, &new, false).expect("they fit");
         assert_eq!(keys(&changed), ["policy", "slice", "cost-cap"]);
         assert_eq!(keys(&restart), ["workers", "pin"]);
         assert_eq!(taken.config, effective(&[("workers", "4"), ("policy", "levels"), ("cost-cap", "2s")]).config);
-        let again = reload(&taken, &new).expect("they fit");
+        let again = reload(&taken, &new, false).expect("they fit");
         assert_eq!((again.effective, again.changed, keys(&again.restart)), (taken, vec![], vec!["workers", "pin"]));
     }
 
@@ -81,12 +86,12 @@ mod tests {
     fn what_does_not_fit_is_refused_whole() {
         let running = effective(&[("workers", "4")]);
         let new = effective(&[("policy", "pools"), ("pools", "front=2,heavy=6"), ("cost-cap", "2s")]);
-        let problems = reload(&running, &new).expect_err("eight are not four").to_string();
+        let problems = reload(&running, &new, false).expect_err("eight are not four").to_string();
         let expected = "workers = \"4\" (running) with pools = \"front=2,heavy=6\" (code): the pools have 8 workers";
         assert!(problems.contains(expected), "{problems}");
         let grouped = effective(&[("workers", "4"), ("groups", "2")]);
         let problems =
-            reload(&grouped, &effective(&[("policy", "pools"), ("workers", "4")])).expect_err("they have sizes");
+            reload(&grouped, &effective(&[("policy", "pools"), ("workers", "4")]), false).expect_err("they have sizes");
         assert!(problems.to_string().contains("groups = \"2\" (running) with policy = \"pools\""), "{problems}");
     }
 
@@ -110,7 +115,7 @@ mod tests {
             let beside = if key == "overheads" { ("burn", "sleep") } else { ("workers", "2") };
             let running = effective(&[beside]);
             let pairs: Vec<_> = [beside].into_iter().filter(|(known, _)| *known != key).chain([other]).collect();
-            let Reloaded { changed, restart, .. } = reload(&running, &effective(&pairs)).expect("they fit");
+            let Reloaded { changed, restart, .. } = reload(&running, &effective(&pairs), false).expect("they fit");
             let named = if *live { keys(&changed) } else { keys(&restart) };
             assert!(named.contains(&key), "{key}: {changed:?} {restart:?}");
         }

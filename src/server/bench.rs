@@ -42,7 +42,7 @@ fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
     let scaled = |config: &Config| config.scaled(config.cost_cap);
     let bench = Bench::new(work, scaled(&server.start.bound.config));
     let cost_cap = bench.cost_cap();
-    let server = server.on_reload(move |config| cost_cap.store(scaled(config)));
+    let server = server.follow(move |config| cost_cap.store(scaled(config)));
     match server.start.bound.config.burn {
         Burn::Cpu => server.run(&bench),
         Burn::Sleep => run_emulated(server, &bench),

@@ -3,7 +3,7 @@
 use super::error::ServeError;
 use super::listening::Inherited;
 use super::serve::Server;
-use crate::config::{Config, listen_text};
+use crate::config::{Config, FREE_ADMIN, listen_text};
 use crate::net::by_address;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -18,7 +18,7 @@ use std::net::{SocketAddr, UdpSocket};
 /// server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use]
 pub struct Builder {
     settings: Vec<(String, String)>,
@@ -91,9 +91,11 @@ impl Builder {
 }
 
 impl Server {
-    /// Starts building a server, from the default settings.
+    /// Starts building a server, from the default settings. `admin` has a free port unless you set
+    /// it.
     pub fn builder() -> Builder {
-        Builder::default()
+        let (admin, free) = FREE_ADMIN;
+        Builder { settings: vec![(admin.to_owned(), free.to_owned())], sockets: Vec::new() }
     }
 }
 
@@ -105,7 +107,7 @@ mod tests {
     // at once?
     #[test]
     fn settings_are_checked_all_at_once() {
-        let builder = Builder::default().workers(3).set("policy", "levels").workers(2).set("max-wait", "50ms");
+        let builder = Server::builder().workers(3).set("policy", "levels").workers(2).set("max-wait", "50ms");
         let config = builder.config().expect("all is right");
         assert_eq!((config.workers, config.policy.name()), (2, "levels"));
         let error = builder.workers(0).set("polcy", "steal").bind().expect_err("two are wrong").to_string();

@@ -201,13 +201,27 @@ impl Server {
         self
     }
 
-    /// Calls `then` with each configuration that the program accepts on SIGHUP. Use it for things
-    /// outside the server that depend on the configuration, such as files of the handler. A refused
-    /// configuration calls nothing. A server that was not started by `forebay::main` cannot reload:
-    /// `then` gets its current configuration. Serving goes on meanwhile; a stop waits until `then`
-    /// returns. A panic of `then` is logged.
-    pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
+    /// Calls `then` with each configuration that the server takes.
+    #[cfg(feature = "cli")]
+    pub(crate) fn follow(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         self.start.reloads.then.push(Box::new(then));
+        self
+    }
+
+    /// Calls `take` on each SIGHUP with new values of the settings that the program adds. `A` is
+    /// the struct that [`main`](crate::main) gave to the program, or `()`. Use it also to read
+    /// files again. If `take` returns an error or panics, nothing changes, and the log says why.
+    /// The server's own settings change after `take`. Serving goes on meanwhile; a stop waits until
+    /// `take` returns. A second call replaces the first.
+    #[cfg(feature = "cli")]
+    pub fn on_reload<A: clap::Args, E: fmt::Display>(
+        mut self,
+        take: impl Fn(A) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Server {
+        self.start.reloads.service = Some(Box::new(move |own| {
+            let own = A::from_arg_matches(&own.matches).map_err(|error| error.to_string())?;
+            take(own).map_err(|error| error.to_string())
+        }));
         self
     }
 

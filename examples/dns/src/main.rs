@@ -42,7 +42,7 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let service = Arc::new(service);
     let reloaded = Arc::clone(&service);
     let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?
-        .on_reload(move |_| reload(&sources, version.as_deref(), &reloaded));
+        .on_reload(move |(): ()| reload(&sources, version.as_deref(), &reloaded));
     let tcp =
         TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
@@ -82,14 +82,11 @@ fn describe(sources: &[Source], zones: &Zones) -> String {
 
 /// Loads all files again. Questions on their way have their answers from the zones with which they
 /// began.
-fn reload(sources: &[Source], version: Option<&str>, service: &Service) {
-    match Zones::load(sources).map(|zones| zones.with_version(version)) {
-        Ok(zones) => {
-            zones.iter().for_each(|zone| tracing::info!("loaded {}", zone.summary()));
-            service.zones.store(Arc::new(zones));
-        }
-        Err(error) => tracing::error!("the zones are served on as they were: {error:#}"),
-    }
+fn reload(sources: &[Source], version: Option<&str>, service: &Service) -> Result<(), String> {
+    let zones = Zones::load(sources).map_err(|error| format!("{error:#}"))?.with_version(version);
+    zones.iter().for_each(|zone| tracing::info!("loaded {}", zone.summary()));
+    service.zones.store(Arc::new(zones));
+    Ok(())
 }
 
 fn start_logging() {

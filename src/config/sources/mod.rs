@@ -1,12 +1,14 @@
 //! Reads the layers above the defaults, command line, environment and file, as text per setting.
 
+mod own;
 mod scope;
 mod unused;
 
 pub(crate) use super::table::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL};
+pub(crate) use own::{OwnFlags, as_settings};
 pub(crate) use scope::Scope;
 
-use super::effective::{Effective, resolve};
+use super::effective::{Effective, SERVICE, resolve};
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::table::{CONFIG, Setting, environment_name};
@@ -16,6 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 // The flags that are not settings. The struct has no doc comment: clap would show it as the
@@ -81,7 +84,8 @@ pub(crate) fn load(
         read_file(scope, &path, &named_by, &mut layers);
     }
     scope.offer_defaults(&mut layers);
-    let mut effective = resolve(layers)?;
+    let own = scope.own.as_ref().map(|own| own.resolve(matches, &mut layers));
+    let mut effective = Effective { own: own.unwrap_or_default(), ..resolve(layers)? };
     effective.rows.retain(|row| scope.find(&row.key).is_some());
     Ok(effective)
 }
@@ -140,7 +144,11 @@ fn read_environment(
                 continue;
             }
             (Some(setting), None) => format!("not text (UTF-8); allowed: {}", (setting.allowed)()),
-            (None, _) => no_such_setting(&key, scope.settings()),
+            (None, Some(text)) if scope.own_keys().any(|own| own == key && environment_name(own) == name) => {
+                layers.own.insert(key, (vec![text.to_owned()], Origin::Environment));
+                continue;
+            }
+            (None, _) => no_such_setting(&key, scope.settings().map(|setting| setting.key).chain(scope.own_keys())),
         };
         layers.problems.push(Problem::of(&key, value.to_string_lossy(), Origin::Environment, message));
     }
@@ -198,25 +206,55 @@ fn read_bounded(path: &Path) -> Result<String, String> {
 }
 
 fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
-    let mut entries: Vec<_> = table.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    for (key, value) in entries {
-        let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
-        let key: &str = key.get_ref();
+    for (key, value, origin) in entries(table, text, path) {
         let written = text.get(value.span()).unwrap_or_default();
         let problem = |message| Problem::of(key, unquoted(written), origin.clone(), message);
-        match scope.find(key) {
-            None => layers.problems.push(problem(no_such_setting(key, scope.settings()))),
-            Some(setting) => match value_text(value.get_ref(), setting.shape) {
+        match (scope.find(key), value.get_ref()) {
+            (Some(setting), value) => match value_text(value, setting.shape) {
                 Some(text) => layers.offer(setting.key, text, origin),
                 None => {
-                    let found = value.get_ref().type_str();
+                    let found = value.type_str();
                     let (expected, allowed) = (shape_text(setting.shape), (setting.allowed)());
                     layers.problems.push(problem(format!("expected {expected}, found {found}; allowed: {allowed}")));
                 }
             },
+            (None, DeValue::Table(own)) if key == SERVICE => read_own(scope, own, text, path, layers),
+            (None, _) if scope.own_keys().any(|own| own == key) => {
+                layers.problems.push(problem(format!("a setting of this program; allowed: in the table [{SERVICE}]")));
+            }
+            (None, _) => layers.problems.push(problem(no_such_setting(key, scope.settings().map(|one| one.key)))),
         }
     }
+}
+
+/// Offers the settings that the program adds. A problem shows the type: a value may be secret.
+fn read_own(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
+    for (key, value, origin) in entries(table, text, path) {
+        let found = value.get_ref().type_str();
+        let message = match own::file_texts(value.get_ref()) {
+            _ if !scope.own_keys().any(|own| own == key) => no_such_setting(key, scope.own_keys()),
+            Some(texts) => {
+                layers.own.entry(key.to_owned()).or_insert((texts, origin));
+                continue;
+            }
+            None => "allowed: text, a number, true or false, or a list of these".to_owned(),
+        };
+        layers.problems.push(Problem::of(key, found, origin, message));
+    }
+}
+
+/// The entries of `table` in the order of the file, each with its origin.
+fn entries<'a>(
+    table: &'a DeTable<'a>,
+    text: &'a str,
+    path: &'a Path,
+) -> impl Iterator<Item = (&'a str, &'a Spanned<DeValue<'a>>, Origin)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries.into_iter().map(move |(key, value)| {
+        let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
+        (&**key.get_ref(), value, origin)
+    })
 }
 
 /// The text of `value` as a flag would have it; `None` if its type does not match `shape`.

@@ -1,30 +1,40 @@
 //! The settings that a program has, and the defaults that it replaces.
 
+use super::own::OwnFlags;
 use crate::config::layers::{Layers, no_such_setting};
 use crate::config::problem::{Origin, Problem};
-use crate::config::table::{Group, SETTINGS, Setting};
+use crate::config::table::{FREE_ADMIN, Group, SETTINGS, Setting};
 
 /// Which settings a program has: all, or only those of a service, with the program's own defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     with_bench: bool,
     defaults: Vec<(String, String)>,
+    pub(crate) own: Option<OwnFlags>,
 }
 
 impl Scope {
     /// All settings, as the bench server has them.
-    pub(crate) const ALL: Scope = Scope { with_bench: true, defaults: Vec::new() };
+    pub(crate) const ALL: Scope = Scope { with_bench: true, defaults: Vec::new(), own: None };
 
     /// The settings of a service, without those of the bench server. `defaults` are pairs of key
     /// and value that replace the defaults of the table.
     pub(crate) fn of_service(defaults: &[(&str, &str)]) -> Scope {
-        let defaults = defaults.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Scope { with_bench: false, defaults }
+        let mut defaults: Vec<_> = defaults.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if !defaults.iter().any(|(key, _)| key == FREE_ADMIN.0) {
+            defaults.push((FREE_ADMIN.0.to_owned(), FREE_ADMIN.1.to_owned()));
+        }
+        Scope { with_bench: false, defaults, own: None }
     }
 
     /// The settings that the program has.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(|setting| self.with_bench || setting.group != Group::Bench)
+    }
+
+    /// The keys of the settings that the program adds.
+    pub(crate) fn own_keys(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().flat_map(OwnFlags::keys).map(|(key, _)| key)
     }
 
     /// The setting named `key`, if the program has it.
@@ -44,7 +54,7 @@ impl Scope {
             match self.find(key) {
                 Some(setting) => layers.offer(setting.key, value.clone(), Origin::Program),
                 None => {
-                    let message = no_such_setting(key, self.settings());
+                    let message = no_such_setting(key, self.settings().map(|setting| setting.key));
                     layers.problems.push(Problem::of(key, value, Origin::Program, message));
                 }
             }

@@ -26,6 +26,9 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 /// Without feature `admin` there is no endpoint.
 const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
 
+/// The admin address of a program that names none: several may run on one host.
+pub(crate) const FREE_ADMIN: (&str, &str) = ("admin", if cfg!(feature = "admin") { "127.0.0.1:0" } else { "off" });
+
 settings! {
     [Network]
     /// UDP addresses on which requests arrive.

@@ -13,7 +13,7 @@ pub(super) fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
 pub(super) fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
     // Those that are programs of `forebay::main` have flags.
     let listen: &[&str] = match name {
-        "coap" => &["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"],
+        "coap" | "sessions" => &["--listen", "127.0.0.1:0"],
         _ => &["127.0.0.1:0"],
     };
     let server = Forebay::spawn(Command::new(example(name)).args(listen).args(arguments));

@@ -52,7 +52,7 @@ impl Session {
 // to another address, and does the client hear of its end, by silence and by a stop?
 #[test]
 fn sessions_are_proven_move_and_end_with_a_notice() {
-    let (server, socket) = start("sessions", &["1"]);
+    let (server, socket) = start("sessions", &["--idle", "1s"]);
     socket.send(&[&b"O"[..], &[7; 32]].concat()).expect("the server's port is open");
     await_rejected(&server, "refused", "cookie", 1.0);
     let session = Session::open(&socket);
