@@ -11,7 +11,9 @@ use clap::{Arg, ArgMatches, Args, Command};
 use std::cell::Cell;
 use std::env;
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -88,10 +90,11 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
     defaults: &[(&str, &str)],
     run: impl FnOnce(A, Bind) -> Result<Report, E>,
 ) -> ExitCode {
-    let args: Vec<_> = env::args_os().collect();
-    let file = args.first().and_then(|path| Path::new(path).file_name());
+    let mut args = env::args_os();
+    let path = args.next().unwrap_or_else(|| "service".into());
     // Leaked once per process, because clap keeps names while it runs.
-    let name: &'static str = file.map_or("service".into(), |file| file.to_string_lossy()).into_owned().leak();
+    let name = &*Path::new(&path).file_name().unwrap_or(&path).to_string_lossy().into_owned().leak();
+    let args: Vec<OsString> = iter::once(path).chain(args).collect();
     let mut scope = Scope::of_service(defaults);
     let own = config::as_settings(A::augment_args(Command::new(name)));
     let command = with_server_flags(own.clone(), name, &scope);

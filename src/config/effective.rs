@@ -48,10 +48,9 @@ impl OwnRow {
 
     /// The setting as a line of TOML: a comment for a secret and for a setting without a value.
     fn toml(&self) -> String {
-        let OwnRow { key, values, is_secret, .. } = self;
-        match &values[..] {
-            [] => format!("# {key} has no value"),
-            _ if *is_secret => format!("# {key} = {}", Self::SECRET),
+        let key = &self.key;
+        match &self.values[..] {
+            values if self.is_secret || values.is_empty() => format!("# {key} = {}", self.claim().value),
             [value] => format!("{key} = {value:?}"),
             values => format!("{key} = {values:?}"),
         }

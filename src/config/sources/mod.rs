@@ -18,7 +18,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 // The flags that are not settings. The struct has no doc comment: clap would show it as the
@@ -144,11 +143,11 @@ fn read_environment(
                 continue;
             }
             (Some(setting), None) => format!("not text (UTF-8); allowed: {}", (setting.allowed)()),
-            (None, Some(text)) if scope.own_keys().any(|own| own == key && environment_name(own) == name) => {
+            (None, Some(text)) if scope.own_keys().any(|own| environment_name(own) == name) => {
                 layers.own.insert(key, (vec![text.to_owned()], Origin::Environment));
                 continue;
             }
-            (None, _) => no_such_setting(&key, scope.settings().map(|setting| setting.key).chain(scope.own_keys())),
+            (None, _) => no_such_setting(&key, scope.keys().chain(scope.own_keys())),
         };
         layers.problems.push(Problem::of(&key, value.to_string_lossy(), Origin::Environment, message));
     }
@@ -189,7 +188,7 @@ fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers)
     }
     // What the parser recovers from a broken file may not be in its text.
     if errors.is_empty() {
-        read_table(scope, table.get_ref(), &text, path, layers);
+        read_table(scope, table.get_ref(), false, &text, path, layers);
     }
 }
 
@@ -205,57 +204,43 @@ fn read_bounded(path: &Path) -> Result<String, String> {
     }
 }
 
-fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
-    for (key, value, origin) in entries(table, text, path) {
+/// Offers the entries of `table`. `is_own` tells the table with the settings that the program adds.
+fn read_table(scope: &Scope, table: &DeTable<'_>, is_own: bool, text: &str, path: &Path, layers: &mut Layers) {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in entries {
+        let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
+        let (key, found): (&str, _) = (key.get_ref(), value.get_ref().type_str());
         let written = text.get(value.span()).unwrap_or_default();
         let problem = |message| Problem::of(key, unquoted(written), origin.clone(), message);
-        match (scope.find(key), value.get_ref()) {
+        let is_known = scope.own_keys().any(|own| own == key);
+        match (scope.find(key).filter(|_| !is_own), value.get_ref()) {
             (Some(setting), value) => match value_text(value, setting.shape) {
                 Some(text) => layers.offer(setting.key, text, origin),
                 None => {
-                    let found = value.type_str();
                     let (expected, allowed) = (shape_text(setting.shape), (setting.allowed)());
                     layers.problems.push(problem(format!("expected {expected}, found {found}; allowed: {allowed}")));
                 }
             },
-            (None, DeValue::Table(own)) if key == SERVICE => read_own(scope, own, text, path, layers),
-            (None, _) if scope.own_keys().any(|own| own == key) => {
+            (None, DeValue::Table(own)) if key == SERVICE && !is_own => {
+                read_table(scope, own, true, text, path, layers);
+            }
+            (None, value) if is_own && is_known => match own::file_texts(value) {
+                Some(texts) => drop(layers.own.entry(key.to_owned()).or_insert((texts, origin))),
+                // The value may be secret.
+                None => layers.problems.push(Problem::of(key, found, origin, OWN_ALLOWED.to_owned())),
+            },
+            (None, _) if is_known => {
                 layers.problems.push(problem(format!("a setting of this program; allowed: in the table [{SERVICE}]")));
             }
-            (None, _) => layers.problems.push(problem(no_such_setting(key, scope.settings().map(|one| one.key)))),
+            (None, _) if is_own => layers.problems.push(problem(no_such_setting(key, scope.own_keys()))),
+            (None, _) => layers.problems.push(problem(no_such_setting(key, scope.keys()))),
         }
     }
 }
 
-/// Offers the settings that the program adds. A problem shows the type: a value may be secret.
-fn read_own(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
-    for (key, value, origin) in entries(table, text, path) {
-        let found = value.get_ref().type_str();
-        let message = match own::file_texts(value.get_ref()) {
-            _ if !scope.own_keys().any(|own| own == key) => no_such_setting(key, scope.own_keys()),
-            Some(texts) => {
-                layers.own.entry(key.to_owned()).or_insert((texts, origin));
-                continue;
-            }
-            None => "allowed: text, a number, true or false, or a list of these".to_owned(),
-        };
-        layers.problems.push(Problem::of(key, found, origin, message));
-    }
-}
-
-/// The entries of `table` in the order of the file, each with its origin.
-fn entries<'a>(
-    table: &'a DeTable<'a>,
-    text: &'a str,
-    path: &'a Path,
-) -> impl Iterator<Item = (&'a str, &'a Spanned<DeValue<'a>>, Origin)> {
-    let mut entries: Vec<_> = table.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    entries.into_iter().map(move |(key, value)| {
-        let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
-        (&**key.get_ref(), value, origin)
-    })
-}
+/// What a setting that the program adds may be in the file.
+const OWN_ALLOWED: &str = "allowed: text, a whole number, true or false, or a list of these";
 
 /// The text of `value` as a flag would have it; `None` if its type does not match `shape`.
 fn value_text(value: &DeValue<'_>, shape: Shape) -> Option<String> {

@@ -20,16 +20,20 @@ impl Scope {
     /// The settings of a service, without those of the bench server. `defaults` are pairs of key
     /// and value that replace the defaults of the table.
     pub(crate) fn of_service(defaults: &[(&str, &str)]) -> Scope {
-        let mut defaults: Vec<_> = defaults.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        if !defaults.iter().any(|(key, _)| key == FREE_ADMIN.0) {
-            defaults.push((FREE_ADMIN.0.to_owned(), FREE_ADMIN.1.to_owned()));
-        }
+        let admin = [FREE_ADMIN].into_iter().filter(|admin| defaults.iter().all(|(key, _)| *key != admin.0));
+        let defaults = defaults.iter().copied().chain(admin);
+        let defaults = defaults.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         Scope { with_bench: false, defaults, own: None }
     }
 
     /// The settings that the program has.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(|setting| self.with_bench || setting.group != Group::Bench)
+    }
+
+    /// The keys of the settings that the program has.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.settings().map(|setting| setting.key)
     }
 
     /// The keys of the settings that the program adds.
@@ -54,7 +58,7 @@ impl Scope {
             match self.find(key) {
                 Some(setting) => layers.offer(setting.key, value.clone(), Origin::Program),
                 None => {
-                    let message = no_such_setting(key, self.settings().map(|setting| setting.key));
+                    let message = no_such_setting(key, self.keys());
                     layers.problems.push(Problem::of(key, value, Origin::Program, message));
                 }
             }

@@ -172,7 +172,7 @@ fn what_is_wrong_ends_with_2() {
         "slow = \"2s\" (file",
         "a setting of this program; allowed: in the table [service]\n",
         "line 4): no such setting, did you mean slow?; allowed: slow\n",
-        "line 5): allowed: text, a number, true or false, or a list of these\n",
+        "line 5): allowed: text, a whole number, true or false, or a list of these\n",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
