@@ -212,9 +212,6 @@ fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
         Ok(Ended::Forced) => return WORK_LOST,
         Err(error) => error,
     };
-    if let Some(error) = error.downcast_ref() {
-        return refused(error);
-    }
     let (message, code) = match error.downcast_ref() {
         Some(ServeError::Bind { setting, address, source }) => {
             let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
@@ -227,12 +224,6 @@ fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
     };
     output::complain(&format!("{name}: {message}"));
     code
-}
-
-/// Prints what is wrong with the command line and returns the exit code.
-fn refused(error: &clap::Error) -> u8 {
-    output::complain(error.to_string().trim_end());
-    u8::try_from(error.exit_code()).unwrap_or(FAILED)
 }
 
 /// Advice for an address that could not be bound.
@@ -315,8 +306,6 @@ mod tests {
         assert_eq!(failed(ServeError::Unavailable("--workers 9: too many".to_owned())), 2);
         assert_eq!(failed(ServeError::Bind { setting: "listen", address, source }), 2);
         assert_eq!(exit_code("x", Err("of the program".into())), 1);
-        let wrong = clap::Error::raw(clap::error::ErrorKind::ValueValidation, "--zone: no such file");
-        assert_eq!(exit_code("x", Err(wrong.into())), 2);
     }
 
     // Does every failure to bind come with advice?

@@ -2,11 +2,11 @@
 //! [`sleep`] and [`timeout`].
 
 use crate::runtime::continuation::{self, Outcome, Resume, help};
-use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A preemption point: here the policy may move the handler to another worker, or end it. Costs 1
 /// to 2 ns while no other work wants the worker. One in up to 16 checkpoints reads the clock.
@@ -60,7 +60,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 ///
 /// # Panics
 /// Outside of a server's worker.
-pub async fn sleep(duration: Nanos) {
+pub async fn sleep(duration: impl Into<Duration>) {
     tokio::time::sleep(duration.into()).await;
 }
 
@@ -69,7 +69,7 @@ pub async fn sleep(duration: Nanos) {
 ///
 /// # Panics
 /// Outside of a server's worker.
-pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
+pub async fn timeout<W: Future>(duration: impl Into<Duration>, work: W) -> Option<W::Output> {
     tokio::time::timeout(duration.into(), work).await.ok()
 }
 

@@ -54,10 +54,10 @@ pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub use outgoing::{SendError, Transmit};
 pub(crate) use reply::Extents;
-pub use reply::{GiveUp, Overflow, Reply, TooManyDatagrams};
+pub use reply::{Full, GiveUp, Overflow, Reply};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, NotTold, Out, Panicked, Service, Teller, TooManyTimers};
+pub use service::{Event, Out, Panicked, Service, Teller};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

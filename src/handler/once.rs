@@ -47,9 +47,9 @@ impl<H> Once<H> {
     /// Also caches up to `most` answers for `kept_for` after they were made, and answers later
     /// repeats from the cache. Only answers of one datagram of at most 1,232 bytes are kept, and
     /// each place takes that much memory. A newer answer may replace an older one.
-    pub fn keeping(self, most: usize, kept_for: Nanos) -> Once<H> {
+    pub fn keeping(self, most: usize, kept_for: impl Into<Nanos>) -> Once<H> {
         let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
-        Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for, ..self }
+        Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for: kept_for.into(), ..self }
     }
 
     fn place(&self, identity: u64) -> Option<&Mutex<Answer>> {

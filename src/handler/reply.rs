@@ -1,7 +1,7 @@
 //! The reply to a request, which the handler writes.
 
-use std::io;
 use std::ops::Range;
+use std::{fmt, io};
 
 /// The reply that a handler writes into. It has room for as many bytes as the request has. So a
 /// request with a forged source address cannot amplify traffic to the address's owner. There is
@@ -53,13 +53,18 @@ pub struct Overflow {
 
 crate::time::show_as_text!(Overflow);
 
-/// An error: the reply already had [`Reply::DATAGRAMS_MAX`] datagrams.
+/// An error: there is no room for one more, or the server has stopped. Returns a message or work.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a reply has at most {} datagrams", DATAGRAMS_MAX)]
+#[error("there are as many as may be, or the server has stopped")]
 #[non_exhaustive]
-pub struct TooManyDatagrams;
+pub struct Full<M = ()>(pub M);
 
-crate::time::show_as_text!(TooManyDatagrams);
+/// Shows the error without the message, which may be anything.
+impl<M> fmt::Debug for Full<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
 
 impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.
@@ -140,14 +145,14 @@ impl<'a> Reply<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`TooManyDatagrams`] if there are [`Reply::DATAGRAMS_MAX`]. The reply is then marked as
+    /// [`Full`] if there are [`Reply::DATAGRAMS_MAX`]. The reply is then marked as
     /// overflowed.
-    pub fn begin_datagram(&mut self) -> Result<(), TooManyDatagrams> {
+    pub fn begin_datagram(&mut self) -> Result<(), Full> {
         if self.extents.begin() {
             return Ok(());
         }
         (self.overflowed, self.too_many) = (true, true);
-        Err(TooManyDatagrams)
+        Err(Full(()))
     }
 
     /// The bytes written so far, of all datagrams together.

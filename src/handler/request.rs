@@ -164,15 +164,15 @@ impl<T> Admitted<T> {
     }
 
     /// Sets the deadline: the time after arrival from which the answer is worthless.
-    pub fn deadline(self, after: Nanos) -> Admitted<T> {
-        Admitted { deadline: Some(after), ..self }
+    pub fn deadline(self, after: impl Into<Nanos>) -> Admitted<T> {
+        Admitted { deadline: Some(after.into()), ..self }
     }
 
     /// Sets the expected CPU time. With a deadline, a request that could not end in time does not
     /// begin, but only once it has waited for half of its deadline. Without a cost, measured
     /// service times are used instead.
-    pub fn cost(self, expected: Nanos) -> Admitted<T> {
-        Admitted { cost: Some(expected), ..self }
+    pub fn cost(self, expected: impl Into<Nanos>) -> Admitted<T> {
+        Admitted { cost: Some(expected.into()), ..self }
     }
 
     /// Sets the longest reply in bytes, which may be longer than the request, up to

@@ -1,12 +1,11 @@
 //! [`Service`]: a handler with state that outlives a request.
 
 use super::outgoing::Way;
-use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
+use super::{Admitted, Arrival, Full, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
-use crate::runtime::continuation::{Events, TIMERS_MAX, help};
+use crate::runtime::continuation::{Events, help};
 use crate::time::Nanos;
 use std::any::Any;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -135,23 +134,16 @@ pub struct Out<'a> {
     pub(crate) way: Option<&'a dyn Way>,
 }
 
-/// A shard had as many timers as it may have, or the service has no shards.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a shard has at most {TIMERS_MAX} timers")]
-#[non_exhaustive]
-pub struct TooManyTimers;
-
-crate::time::show_as_text!(TooManyTimers);
-
 impl<'a> Out<'a> {
     /// The reply to the request of [`Event::Datagram`]. It is sent when `handle` ends.
     pub fn reply(&mut self) -> &mut Reply<'a> {
         &mut self.reply
     }
 
-    /// Lets the shard handle [`Event::Timer`] of `key` at `when`, as
-    /// [`clock::now`](crate::time::clock::now) counts, and not at the time that the key had before.
-    /// `None` stops the timer. It does not fire after this call, even if it is due.
+    /// Lets the shard handle [`Event::Timer`] of `key` at `when`, and not at the time that the key
+    /// had before. `when` is a time of [`clock::now`](crate::time::clock::now), or made from an
+    /// [`Instant`](std::time::Instant) by [`Nanos::from`]. `None` stops the timer. It does not fire
+    /// after this call, even if it is due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
     /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no
@@ -159,10 +151,10 @@ impl<'a> Out<'a> {
     /// event: it counts as received, and ends with a fate. A stop or a hand-over drops all timers.
     ///
     /// # Errors
-    /// [`TooManyTimers`] for a new key of a shard that has 16,384 already.
-    pub fn at(&mut self, key: u64, when: Option<Nanos>) -> Result<(), TooManyTimers> {
-        let (events, shard) = self.events.ok_or(TooManyTimers)?;
-        events.set(shard, key, when).then_some(()).ok_or(TooManyTimers)
+    /// [`Full`] for a new key of a shard that has 16,384 already.
+    pub fn at(&mut self, key: u64, when: impl Into<Option<Nanos>>) -> Result<(), Full> {
+        let (events, shard) = self.events.ok_or(Full(()))?;
+        events.set(shard, key, when.into()).then_some(()).ok_or(Full(()))
     }
 
     /// The number of the shard whose event this is; 0 for a service without shards.
@@ -175,12 +167,12 @@ impl<'a> Out<'a> {
     /// panics, it is a [`Panicked`].
     ///
     /// # Errors
-    /// [`NotTold`] with `work`, if 64 pieces of work wait for each CPU, or the system allows no
+    /// [`Full`] with `work`, if 64 pieces of work wait for each CPU, or the system allows no
     /// threads.
     ///
     /// # Panics
     /// If the service has no shards.
-    pub fn aside<W, M>(&self, work: W) -> Result<(), NotTold<W>>
+    pub fn aside<W, M>(&self, work: W) -> Result<(), Full<W>>
     where
         W: FnOnce() -> M + Send + 'static,
         M: Send + 'static,
@@ -191,7 +183,7 @@ impl<'a> Out<'a> {
             Ok(made) => events.report(shard, Box::new(made)),
             Err(_) => events.report(shard, Box::new(Panicked)),
         })
-        .map_err(NotTold)
+        .map_err(Full)
     }
 
     /// Sends messages to shards of the service, also from other threads and after this event.
@@ -248,19 +240,6 @@ pub struct Teller {
     events: Arc<Events>,
 }
 
-/// An error: the message was not sent, or the work not begun, and is returned.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("as much waits as may, or the server has stopped")]
-#[non_exhaustive]
-pub struct NotTold<M>(pub M);
-
-/// Shows the error without the message, which may be anything.
-impl<M> fmt::Debug for NotTold<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
 impl Teller {
     /// Lets the shard of this number handle [`Event::Message`] with `message`. Numbers above
     /// [`Service::SHARDS`] begin anew. Messages from one thread to one shard arrive in order. They
@@ -269,9 +248,9 @@ impl Teller {
     /// still handles messages; its end drops them.
     ///
     /// # Errors
-    /// [`NotTold`] with the message, if 256 wait for the shard or the server has stopped.
-    pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), NotTold<M>> {
-        self.events.tell(shard, message).map_err(NotTold)
+    /// [`Full`] with the message, if 256 wait for the shard or the server has stopped.
+    pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), Full<M>> {
+        self.events.tell(shard, message).map_err(Full)
     }
 }
 

@@ -12,14 +12,13 @@
 //! use forebay::{Reply, Request, Server, handler_fn};
 //!
 //! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(1).bind()?;
-//! let (metrics, stop) = (server.metrics(), server.stop_handle());
-//! let thread = std::thread::spawn(move || server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})));
+//! let metrics = server.metrics();
+//! let running = server.start(handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}));
 //! if let Some(now) = metrics.snapshot() {
 //!     let (class, total) = now.last_10s.stage(Stage::Total)[0]; // after it one for each class that occurred
 //!     assert_eq!((class, total.count, total.percentile(Percentile::P99)), (ALL_CLASSES, 0, Some(0.0)));
 //! }
-//! stop.stop();
-//! let totals = thread.join().expect("no panic")?.totals;
+//! let totals = running.stop()?.totals;
 //! assert_eq!(totals.fates.received, 0);
 //! assert!(summary(&totals).starts_with("received 0"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

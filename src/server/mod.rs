@@ -5,23 +5,12 @@
 //!
 //! ```
 //! use forebay::{Reply, Request, Server, handler_fn};
-//! use forebay::server::Ended;
-//! use std::net::UdpSocket;
 //!
-//! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2).bind()?;
-//! let (address, stop) = (server.udp_address(), server.stop_handle());
-//! let thread = std::thread::spawn(move || {
-//!     server.run(&handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
-//!         reply.put(request.bytes()).expect("it is as long as the request");
-//!     }))
-//! });
-//! let client = UdpSocket::bind("127.0.0.1:0")?;
-//! client.send_to(b"anyone there?", address)?;
-//! assert_eq!(client.recv(&mut [0; 64])?, 13);
-//!
-//! stop.stop();
-//! let report = thread.join().expect("no panic")?;
-//! assert_eq!((report.ended, report.totals.fates.answered), (Ended::Drained, 1));
+//! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).workers(2).set("policy", "levels").bind()?;
+//! let metrics = server.metrics();
+//! let running = server.start(handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}));
+//! assert_eq!(metrics.snapshot().map(|snapshot| snapshot.fates.received), Some(0));
+//! assert_eq!(running.stop()?.totals.fates.received, 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -44,6 +33,7 @@ mod listening;
 mod notices;
 pub(crate) mod path;
 mod reload;
+mod running;
 mod sender;
 mod serve;
 mod shown;
@@ -57,6 +47,7 @@ pub use builder::Builder;
 pub use error::{HandOverError, ServeError};
 pub use life::report::{Ended, Report};
 pub use life::stop::StopHandle;
+pub use running::Running;
 pub use sender::Sender;
 pub use serve::Server;
 pub use sizes::Memory;

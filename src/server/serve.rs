@@ -289,23 +289,11 @@ impl Server {
     /// As [`Server::run`], on cores of kind `C`.
     pub(super) fn run_as<C: Cores, H: Service>(self, handler: &H) -> Result<Report, ServeError> {
         let line = self.announced.then(|| self.announcement() + "\n");
-        self.run_on::<C, H>(handler, || {
+        let serving = || {
             if let Some(Err(error)) = line.map(|line| output::print(&line)) {
                 tracing::error!(%error, "standard output does not take the line that says where the server listens");
             }
-        })
-    }
-
-    /// As [`Server::run`], but calls `serving` once all threads run, and prints nothing itself.
-    ///
-    /// # Errors
-    /// As [`Server::run`].
-    pub fn run_announced<H: Service>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
-        self.run_on::<KernelLink, H>(handler, serving)
-    }
-
-    /// As [`Server::run_announced`], on cores of kind `C`.
-    fn run_on<C: Cores, H: Service>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        };
         if self.start.bound.config.burn != C::BURN {
             let why = "burn = \"sleep\": only the bench server sleeps in place of work; allowed: burn cpu";
             return Err(ServeError::Unavailable(why.to_owned()));

@@ -20,12 +20,11 @@ use std::task::{Context, Poll};
 /// use forebay::{Reply, Request, Server, handler_fn};
 ///
 /// let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2).bind()?;
-/// let (spawner, stop) = (server.spawner(), server.stop_handle());
-/// let thread = std::thread::spawn(move || server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})));
+/// let spawner = server.spawner();
+/// let running = server.start(handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}));
 /// let sum = spawner.spawn(async { (1..=100).sum::<u64>() }).expect("there is room");
 /// assert_eq!(sum.join(), Ok(5_050)); // a task of tokio awaits it
-/// stop.stop();
-/// thread.join().expect("no panic")?;
+/// running.stop()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

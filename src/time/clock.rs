@@ -14,7 +14,7 @@
 use super::Nanos;
 use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Monotonic time since this process first called this.
 #[inline]
@@ -23,11 +23,18 @@ pub fn now() -> Nanos {
     if let Some(now) = in_virtual_time::now() {
         return now;
     }
-    static START: OnceLock<Nanos> = OnceLock::new();
     // `Instant` reads the same clock, but has no number to give; the way through `Duration` costs a
     // third of a reading.
     let now = read(ClockId::CLOCK_MONOTONIC);
-    now.minus(*START.get_or_init(|| now))
+    now.minus(start().0)
+}
+
+/// When the clock of [`now`] started, by both ways to read it.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the one place that tells how both relate")]
+pub(super) fn start() -> (Nanos, Instant) {
+    static START: OnceLock<(Nanos, Instant)> = OnceLock::new();
+    *START.get_or_init(|| (read(ClockId::CLOCK_MONOTONIC), Instant::now()))
 }
 
 #[inline]

@@ -38,7 +38,7 @@ use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds: a duration, or a point on the monotonic clock since the start of the process.
 ///
@@ -113,6 +113,13 @@ impl Nanos {
 impl From<Duration> for Nanos {
     fn from(duration: Duration) -> Nanos {
         Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Instant> for Nanos {
+    /// The time of [`clock::now`] at `instant`; zero before the start of that clock.
+    fn from(instant: Instant) -> Nanos {
+        instant.saturating_duration_since(clock::start().1).into()
     }
 }
 

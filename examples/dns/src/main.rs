@@ -46,10 +46,9 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let tcp =
         TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
-    let report = server.run_announced(&*service, || {
-        // Where nothing reads the output, there is nothing to say.
-        let _ = print(&format!("{about}{announcement}\n"));
-    })?;
+    // Where nothing reads the output, there is nothing to say.
+    let _ = print(&format!("{about}{announcement}\n"));
+    let report = server.run(&*service)?;
     drop(tcp);
     print(&forebay::metrics::summary(&report.totals))?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! The service: finds the shard of each datagram, and accepts connections.
 
 use crate::ids::{self, Routes};
-use crate::shard::{Client, Clock, Drive, Seat, Shard};
+use crate::shard::{Client, Drive, Seat, Shard, now};
 use crate::streams::Streams;
 use bytes::BytesMut;
 use forebay::fate::{CLASSES, Malformed};
@@ -26,7 +26,6 @@ pub struct Quic {
     config: Arc<ServerConfig>,
     endpoint: EndpointConfig,
     routes: Routes,
-    clock: Clock,
     connections_max: usize,
     retry_from: usize,
     /// What is counted.
@@ -59,7 +58,6 @@ impl Quic {
             config: Arc::new(config),
             endpoint: EndpointConfig::default(),
             routes: Routes::default(),
-            clock: Clock::default(),
             connections_max,
             retry_from,
             counts: Counts::default(),
@@ -73,7 +71,7 @@ impl Quic {
             *shard = self.shard_numbered(out.shard());
             return Next::Nothing;
         };
-        let (now, peer, local) = (shard.clock.now(), request.peer(), request.local());
+        let (now, peer, local) = (now(), request.peer(), request.local());
         let (bytes, mut answer) = (BytesMut::from(request.bytes()), Vec::new());
         match endpoint.handle(now, peer, Some(local.ip()), None, bytes, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
@@ -115,7 +113,7 @@ impl Quic {
             shard.endpoint = Some(endpoint);
             return reply(out, &answer);
         };
-        let now = shard.clock.now();
+        let now = now();
         let (endpoint, accepted, answer) = aside(move || {
             let accepted = endpoint.accept(*incoming, now, &mut answer, None);
             (endpoint, accepted, answer)
@@ -139,7 +137,7 @@ impl Quic {
 
     fn shard_numbered(&self, number: usize) -> Shard {
         let number = u16::try_from(number).expect("there are fewer shards");
-        Shard::new(number, &self.routes, self.endpoint.clone(), Arc::clone(&self.config), self.clock)
+        Shard::new(number, &self.routes, self.endpoint.clone(), Arc::clone(&self.config))
     }
 }
 
@@ -177,7 +175,7 @@ impl forebay::Service for Quic {
                 Next::Accept(incoming) => Box::pin(self.accept(shard, incoming, request, out)).await,
             },
             Event::Timer(key) => {
-                let (handle, now) = (ConnectionHandle(key as usize), shard.clock.now());
+                let (handle, now) = (ConnectionHandle(key as usize), now());
                 if let Some(client) = shard.clients.get_mut(&handle) {
                     client.due = None;
                     client.connection.handle_timeout(now);

@@ -5,14 +5,14 @@ use crate::streams::Streams;
 use bytes::Bytes;
 use forebay::Out;
 use forebay::handler::Transmit;
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use quinn_proto::{Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, ServerConfig, VarInt};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Datagrams that leave together: at most 48 KB, where the kernel takes 64 KB at once.
 const TOGETHER: usize = 32;
@@ -29,29 +29,10 @@ thread_local! {
 /// The message of a shard to itself that a connection is to be driven.
 pub struct Drive(pub ConnectionHandle);
 
-/// Time for the protocol, which counts in [`Instant`].
-#[derive(Clone, Copy)]
-pub struct Clock {
-    instant: Instant,
-    nanos: Nanos,
-}
-
-impl Default for Clock {
-    #[expect(clippy::disallowed_methods, reason = "the protocol counts so, and no other type converts")]
-    fn default() -> Clock {
-        Clock { nanos: clock::now(), instant: Instant::now() }
-    }
-}
-
-impl Clock {
-    /// Now.
-    pub fn now(&self) -> Instant {
-        self.instant + Duration::from(clock::now().minus(self.nanos))
-    }
-
-    fn nanos(&self, at: Instant) -> Nanos {
-        self.nanos.plus(at.duration_since(self.instant).into())
-    }
+/// Now, for the protocol.
+#[expect(clippy::disallowed_methods, reason = "the protocol counts so")]
+pub fn now() -> Instant {
+    Instant::now()
 }
 
 /// One of a limited number of places, free again once this is dropped.
@@ -95,24 +76,17 @@ pub struct Shard {
     /// `None` while a helper thread accepts a connection. It stays so if the helper panics.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) clients: HashMap<ConnectionHandle, Box<Client>>,
-    pub(crate) clock: Clock,
 }
 
 impl Shard {
     /// Shard `number`, which issues its own connection IDs.
-    pub fn new(
-        number: u16,
-        routes: &Routes,
-        mut common: EndpointConfig,
-        server: Arc<ServerConfig>,
-        clock: Clock,
-    ) -> Shard {
+    pub fn new(number: u16, routes: &Routes, mut common: EndpointConfig, server: Arc<ServerConfig>) -> Shard {
         let routes = routes.clone();
         common.cid_generator(move || Box::new(Ids::new(routes.clone(), number)));
         // The kernel may fragment what the server sends, so the protocol cannot measure the path.
         let finds_mtu = false;
         let endpoint = Endpoint::new(Arc::new(common), Some(server), finds_mtu, None);
-        Shard { endpoint: Some(endpoint), clients: HashMap::new(), clock }
+        Shard { endpoint: Some(endpoint), clients: HashMap::new() }
     }
 
     /// Does what follows from anything that has happened to a connection: the application's part,
@@ -133,18 +107,18 @@ impl Shard {
                 return;
             }
         }
-        client.send(self.clock.now(), out);
+        client.send(now(), out);
         let due = client.connection.poll_timeout();
         if due != client.due {
             client.due = due;
-            let when = due.map(|due| self.clock.nanos(due));
-            out.at(handle.0 as u64, when).expect("a shard has fewer connections than it may have timers");
+            out.at(handle.0 as u64, due.map(Nanos::from))
+                .expect("a shard has fewer connections than it may have timers");
         }
     }
 
     /// Closes all connections, and accepts no more.
     pub async fn close(&mut self, out: &mut Out<'_>) {
-        let now = self.clock.now();
+        let now = now();
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.set_server_config(None);
         }

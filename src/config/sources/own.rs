@@ -5,7 +5,7 @@ use super::value_text;
 use crate::config::effective::{Own, OwnRow};
 use crate::config::layers::Layers;
 use crate::config::problem::{Origin, Problem};
-use crate::config::table::environment_name;
+use crate::config::table::{CONFIG, environment_name};
 use crate::config::value::Shape;
 use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
@@ -60,8 +60,10 @@ impl OwnFlags {
     /// The command line with the own settings as text, so that problems of all layers are reported
     /// together.
     pub(crate) fn texts(&self) -> Result<ArgMatches, clap::Error> {
-        let is_own = |arg: &Arg| self.settings.iter().any(|own| own.get_id() == arg.get_id());
-        let text = |arg: Arg| if is_own(&arg) { arg.required(false).value_parser(value_parser!(String)) } else { arg };
+        let text = |arg: Arg| match arg.get_action().takes_values() && arg.get_id() != CONFIG {
+            true => arg.required(false).value_parser(value_parser!(String)),
+            false => arg,
+        };
         self.command.clone().mut_args(text).ignore_errors(true).try_get_matches_from(&self.args)
     }
 

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Keys of one shard, at most: 1 MB of memory.
-pub(crate) const TIMERS_MAX: usize = 1 << 14;
+const TIMERS_MAX: usize = 1 << 14;
 
 /// Messages that wait for one shard, at most: as many as it handles in some turns.
 pub(crate) const MESSAGES_MAX: usize = 256;

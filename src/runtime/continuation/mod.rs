@@ -28,7 +28,7 @@ pub(crate) use context::{
     Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
     joined, passed_checkpoint, pauses_for,
 };
-pub(crate) use events::{Due, Events, TIMERS_MAX};
+pub(crate) use events::{Due, Events};
 pub(crate) use helpers::help;
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};

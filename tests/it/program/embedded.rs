@@ -38,6 +38,16 @@ fn measurements_without_an_endpoint() {
     assert!(metrics.snapshot().is_none(), "it has ended");
 }
 
+// Does a server for a test serve until it is stopped, or dropped?
+#[test]
+fn a_server_for_tests_is_one_line() {
+    let server = Server::for_tests(handler_fn(echo));
+    assert_echoes(server.address);
+    assert_eq!(server.stop().expect("it ran").totals.fates.answered, 1);
+    let dropped = Server::for_tests(handler_fn(echo)).address;
+    UdpSocket::bind(dropped).expect("the port is free again");
+}
+
 // Does a server serve on sockets of several addresses, in whatever order it is given them, and say
 // what is missing?
 #[test]

@@ -43,7 +43,8 @@ fn main() -> std::io::Result<()> {
         return rival::serve();
     }
     let (settings, names): (Vec<_>, Vec<_>) = words.iter().map(String::as_str).partition(|word| word.contains('='));
-    let settings: Vec<_> = settings.into_iter().flat_map(|setting| ["--set", setting]).collect();
+    let settings: Vec<_> = settings.into_iter().map(|setting| format!("--{setting}")).collect();
+    let settings: Vec<_> = settings.iter().map(String::as_str).collect();
     let chosen = |name: &str| names.is_empty() || names.contains(&name);
     let on = |cpu: &str, program: &std::ffi::OsStr| {
         let mut command = Command::new("taskset");

@@ -38,7 +38,7 @@ impl Server {
     /// Starts the program with two workers and further arguments, and a certificate made as the
     /// README says. `None` where `openssl` is missing, and skipped then.
     pub(crate) fn start(arguments: &[&str]) -> Option<Server> {
-        let workers = ["--set", "workers=2"];
+        let workers = ["--workers", "2"];
         Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &[&workers, arguments].concat())
     }
 
