@@ -6,7 +6,7 @@
 //! `tests/it/sources/imports.rs` checks this. Modules without a link are private.
 //!
 //! - `cli`: [`main`] makes a command-line program of a handler, as `forebay serve` is one;
-//! - [`config`]: turns flags, environment and file into a checked [`config::Config`];
+//! - `config`: turns flags, environment and file into a checked `Config`;
 //! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: the interface that a service implements, and the bench service
@@ -14,7 +14,7 @@
 //! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches); neither imports the
 //!   other;
 //! - `sched`: the policies, and the worker as a state machine without input and output;
-//! - [`output`]: writes to standard output and standard error, which may be full or unread;
+//! - `output`: writes to standard output and standard error, which may be full or unread;
 //! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
 //!   `queue`, `trace`, [`metrics`], [`fate`], [`time`].
 //!
@@ -63,10 +63,12 @@
 // A test may be longer than a screen.
 #![cfg_attr(test, allow(clippy::too_many_lines))]
 
+#[cfg_attr(doc, doc(hidden))]
 pub mod config;
 pub mod fate;
 pub mod handler;
 pub mod metrics;
+#[cfg_attr(doc, doc(hidden))]
 pub mod output;
 pub mod server;
 pub mod tasks;

@@ -2,7 +2,7 @@
 //! serve` is one.
 
 use super::{FAILED, USAGE, WORK_LOST, ended, get, parsed, told, with_server_flags};
-use crate::config::{self, Config, Effective, LogFormat, LogLevel, OwnFlags, SETTINGS, Scope};
+use crate::config::{self, Config, Effective, Group, LogFormat, LogLevel, OwnFlags, Scope};
 use crate::metrics::summary;
 use crate::output::{self, LogWriter, plain, print};
 use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
@@ -105,10 +105,7 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
         return told(&error);
     }
     let own = OwnFlags::new(&own, command, args);
-    let matches = match own.texts() {
-        Ok(matches) => matches,
-        Err(error) => return told(&error),
-    };
+    let matches = own.texts();
     scope.own = Some(own);
     serve(name, &scope, &matches, |effective, bind| {
         let own = A::from_arg_matches(&effective.own.matches)?;
@@ -118,10 +115,8 @@ pub fn main<A: Args, E: Into<Box<dyn Error>>>(
 
 /// Whether the help of a program leaves out `flag`: a setting of the server that few programs need.
 fn is_rare(flag: &Arg) -> bool {
-    const COMMON: [&str; 4] = ["listen", "admin", "policy", "workers"];
-    let key = flag.get_id().as_str();
-    SETTINGS.iter().any(|setting| setting.key == key && flag.get_help_heading() == Some(setting.group.name()))
-        && !COMMON.contains(&key)
+    let is_ours = Group::ALL.iter().any(|group| flag.get_help_heading() == Some(group.name()));
+    is_ours && !["listen", "admin", "policy", "workers"].contains(&flag.get_id().as_str())
 }
 
 /// Binds the server of a program.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Origin {
     /// A flag on the command line.
     Flag,
@@ -33,7 +32,6 @@ pub enum Origin {
 
 /// A setting's value with its origin. A [`Problem`] consists of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Claim {
     /// Key of the setting, or the text that was written in its place.
     pub key: String,
@@ -45,7 +43,6 @@ pub struct Claim {
 
 /// One problem of a configuration: a wrong value, or two that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Problem {
     /// The one wrong value, or the two that exclude each other; none where something is missing.
     pub claims: Vec<Claim>,

@@ -92,7 +92,6 @@ labels! {
 
 /// How the file writes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Shape {
     /// Text, which the file writes in quotes.
     Text,
@@ -248,7 +247,6 @@ pub(super) fn list<T>(
 
 /// A pool: workers that share a queue, usually for requests of similar length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct Pool {
     /// The pool's name: a lower-case letter, then lower-case letters, digits and `-`.
     pub name: String,

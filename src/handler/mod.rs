@@ -48,7 +48,7 @@ mod reply;
 mod request;
 mod service;
 
-pub use closure::{HandlerFn, handler_fn};
+pub use closure::handler_fn;
 pub use fork::{Fork, fork};
 pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;

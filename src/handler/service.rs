@@ -49,6 +49,10 @@ use std::sync::Arc;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` serves no requests",
+    note = "write `impl Handler` or `impl Service` for a type, or `handler_fn(..)` around a closure"
+)]
 pub trait Service: Sync {
     /// See [`Handler::Ticket`].
     type Ticket: Copy + Default + Send + Sync;

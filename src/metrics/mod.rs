@@ -48,7 +48,7 @@ pub use crate::fate::Fates;
 pub use block::{Block, Percentile};
 #[cfg(feature = "admin")]
 pub(crate) use capture::{Capture, Captured};
-pub use counters::{Continuation, Counted, Counts, Late, SpawnEnd, Spent, Steal};
+pub use counters::SpawnEnd;
 pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinished, Wait, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use history::History;
@@ -59,23 +59,23 @@ pub use prometheus::Format;
 #[cfg(feature = "admin")]
 pub(crate) use prometheus::weight;
 #[cfg(feature = "admin")]
+#[cfg_attr(doc, doc(hidden))]
 pub use slow::{Cause, Pair};
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Tick, Unended};
-pub use snapshot::{
-    ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, GivenUp, Latencies, OwnKind, OwnValue, Snapshot,
-    summary,
-};
+pub use snapshot::{ALL_CLASSES, Gauges, Latencies, Snapshot, summary};
 #[cfg(feature = "admin")]
 pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;
 pub use window::Stage;
 
-// Workers write these and the control thread gathers them. Not part of the public interface.
+// Workers write these, the control thread gathers them, and pages show them. Not part of the public
+// interface.
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,
-    counters::Counter,
+    counters::{Continuation, Counted, Counter, Counts, Late, Spent, Steal},
+    snapshot::{ClassNames, Decision, Description, GateState, GivenUp, OwnKind, OwnValue},
     window::{Recent, Sample, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},
 };

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 
 /// Prefix lengths in bits: addresses with an equal prefix count as one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SourcePrefix {
     /// Bits of IPv4, 1 to 32.
     pub v4: u8,

@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 /// A network: the addresses of one family that share their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Network {
     /// The lowest address of the network.
     pub first: IpAddr,

@@ -89,7 +89,6 @@ labels! {
 
 /// How long requests may wait before they are shed: the setting `max-wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum MaxWait {
     /// A measured limit, which applies only while there is a standing queue.
     Auto,

@@ -22,7 +22,6 @@ use std::thread::{self, JoinHandle};
 /// assert_eq!(server.stop()?.totals.fates.answered, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Running {
     /// The first address where requests arrive.
     pub address: SocketAddr,

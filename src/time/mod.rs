@@ -31,7 +31,9 @@ mod onset;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
-pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
+#[cfg_attr(doc, doc(hidden))]
+pub use duration::{DURATION_FORM, DURATION_MAX};
+pub use duration::{DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
 
 use crossbeam_utils::CachePadded;

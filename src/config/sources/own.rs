@@ -1,5 +1,5 @@
-//! The settings that a program adds to those of a server: the flags of a `clap` struct, also in the
-//! environment and in the table `[service]` of the file.
+//! The settings that a program adds to those of a server. They are the flags of a `clap` struct,
+//! also in the environment and in the table `[service]` of the file.
 
 use super::value_text;
 use crate::config::effective::{Own, OwnRow};
@@ -23,8 +23,8 @@ pub(crate) struct OwnFlags {
     args: Vec<OsString>,
 }
 
-/// Turns the flags of `command` with a long name and a value into settings: names their variables
-/// in the help, and lets a switch take `true` and `false`.
+/// Turns the flags of `command` with a long name and a value into settings. The help names their
+/// variables, and a switch takes `true` and `false`.
 pub(crate) fn as_settings(command: Command) -> Command {
     command.mut_args(|arg| {
         let arg = match arg.get_action() {
@@ -58,13 +58,11 @@ impl OwnFlags {
     }
 
     /// The command line with the own settings as text, so that problems of all layers are reported
-    /// together.
-    pub(crate) fn texts(&self) -> Result<ArgMatches, clap::Error> {
-        let text = |arg: Arg| match arg.get_action().takes_values() && arg.get_id() != CONFIG {
-            true => arg.required(false).value_parser(value_parser!(String)),
-            false => arg,
-        };
-        self.command.clone().mut_args(text).ignore_errors(true).try_get_matches_from(&self.args)
+    /// together. Prints help and ends the process where it stands behind a wrong value.
+    pub(crate) fn texts(&self) -> ArgMatches {
+        let is_text = |arg: &Arg| arg.get_action().takes_values() && arg.get_id() != CONFIG;
+        let text = |arg: Arg| if is_text(&arg) { arg.required(false).value_parser(value_parser!(String)) } else { arg };
+        self.command.clone().mut_args(text).ignore_errors(true).get_matches_from(&self.args)
     }
 
     /// Merges the layers: `matches` from [`OwnFlags::texts`], then those that `layers` have.
@@ -136,8 +134,9 @@ pub(super) fn file_texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use crate::config::effective::Effective;
+    use crate::config::problem::Problems;
     use crate::config::sources::{OwnFlags, Scope, as_settings, load, with_flags};
-    use crate::config::{Effective, Problems};
     use clap::{Args as _, Command, FromArgMatches as _};
 
     #[derive(clap::Args, Debug, PartialEq)]
@@ -164,7 +163,7 @@ mod tests {
         let own = as_settings(Flags::augment_args(Command::new("x")));
         let args = ["x"].iter().chain(args).map(Into::into).collect();
         let own = OwnFlags::new(&own, with_flags(own.clone(), &scope), args);
-        let matches = own.texts().expect("no help");
+        let matches = own.texts();
         scope.own = Some(own);
         let named = [("FOREBAY_CONFIG".into(), path.path().into())];
         let environment = environment.iter().map(|(name, value)| (name.into(), value.into()));

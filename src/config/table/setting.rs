@@ -16,7 +16,6 @@ pub(crate) const HELP_ALL: &str = "help-all";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct Setting {
     /// The name in the file, in kebab case. The flag is `--` and this name.
     pub key: &'static str,
@@ -91,7 +90,6 @@ macro_rules! settings {
         /// make it and check the bounds stated here. Code that changes a field afterwards must keep
         /// the bounds itself.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
         pub struct Config {
             $($($(#[doc = $about])+ pub $field: $type,)+)+
         }

@@ -155,7 +155,6 @@ pub const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum OverheadsError {
     /// Neither a name nor a step and its time.
     #[error(

@@ -6,6 +6,7 @@ mod fork;
 mod handler_api;
 pub(crate) mod handlers;
 mod messages;
+mod mistakes;
 mod own_metrics;
 mod reasons;
 mod repeats;

@@ -5,7 +5,7 @@ use crate::support::prelude::*;
 
 /// What an author of a handler needs, and a program with a server of its own: a promise that later
 /// versions keep.
-const PUBLIC: [&str; 9] = ["config", "fate", "handler", "metrics", "output", "server", "tasks", "time", "time::clock"];
+const PUBLIC: [&str; 7] = ["fate", "handler", "metrics", "server", "tasks", "time", "time::clock"];
 
 /// The front page of the documentation, as the build has made it.
 const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));

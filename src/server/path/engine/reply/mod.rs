@@ -17,6 +17,7 @@ use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 use gathering::{Gathering, ThreadUse};
+use std::sync::Once;
 
 /// The part of a worker's engine that replies.
 pub(crate) struct Replying<'s, T> {
@@ -60,13 +61,21 @@ impl<'s, T: Copy + Default> Replying<'s, T> {
     }
 }
 
+/// What the log says of the first reply that is longer than its sender may be sent.
+const TOO_LONG: &str = "a reply is longer than --amplification allows to an address that is not validated: nothing is sent \
+                        (shed_rate); let the handler validate it, or write no more than Reply::room, or raise --amplification";
+
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
     /// Sends the reply of a handler that has finished.
     pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
         if let Some(excess) = packet.excess {
             packet.envelope = *envelope;
             return match excess {
-                Excess::ForSender => self.end(packet, Fate::ShedRate),
+                Excess::ForSender => {
+                    static TOLD: Once = Once::new();
+                    TOLD.call_once(|| tracing::warn!("{TOO_LONG}"));
+                    self.end(packet, Fate::ShedRate);
+                }
                 Excess::ForReply => self.fail(packet, Failed::Overflow),
                 Excess::GivenUp(end, reason) => self.give_up(packet, end, reason),
             };
