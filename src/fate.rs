@@ -14,6 +14,7 @@
 
 /// Default of `--datagram-max`, the longest datagram that a server receives: an Ethernet frame
 /// fits.
+#[cfg_attr(doc, doc(hidden))]
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
 /// Number of classes of requests, counted from 0. All standard workloads fit, and metrics stay
 /// small with one label each.
@@ -183,6 +184,7 @@ impl Fate {
 
 /// How a client counts a reply. Several fates share one ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(doc, doc(hidden))]
 pub enum Ending {
     /// The request was served.
     Answered,
@@ -262,7 +264,7 @@ labels! {
         Other = "other",
     }
     /// Why a request ended as [`Fate::ShedExpired`].
-    Expired {
+    #[cfg_attr(doc, doc(hidden))] Expired {
         /// The request's deadline had passed.
         Passed = "passed",
         /// The request had not begun, and its expected time was longer than the time left.
@@ -270,7 +272,7 @@ labels! {
     }
     /// Why a datagram's age, by the kernel's receive stamp, is impossible. The cause is a clock
     /// that was set.
-    ClockAnomaly {
+    #[cfg_attr(doc, doc(hidden))] ClockAnomaly {
         /// The stamp lies in the future; the age counts as zero.
         Ahead = "ahead",
         /// The stamp is older than the socket's buffer can hold; the age counts as the longest
@@ -278,14 +280,14 @@ labels! {
         Behind = "behind",
     }
     /// What an event of a shard is that came from no datagram. One event handles all that is there.
-    ShardEvent {
+    #[cfg_attr(doc, doc(hidden))] ShardEvent {
         /// Keys of the shard whose time has come.
         Timer = "timer",
         /// Messages to the shard, and the news of a stop.
         Message = "message",
     }
     /// What became of what a shard sent beside its replies.
-    ShardSend {
+    #[cfg_attr(doc, doc(hidden))] ShardSend {
         /// A datagram that the kernel took.
         Sent = "sent",
         /// A datagram that the kernel did not take.
@@ -296,7 +298,7 @@ labels! {
         Unproven = "unproven",
     }
     /// Why the handler produced no reply that can be sent.
-    Failed {
+    #[cfg_attr(doc, doc(hidden))] Failed {
         /// The handler, or a child of its request, panicked.
         Panic = "panic",
         /// The handler wrote more than the reply has room for.
@@ -305,7 +307,7 @@ labels! {
         GivenUp = "given_up",
     }
     /// Why a system call to receive failed. No datagram is lost: the socket keeps what it holds.
-    ReceiveError {
+    #[cfg_attr(doc, doc(hidden))] ReceiveError {
         /// A rule of the host forbids the call.
         Denied = "denied",
         /// The kernel does not know the call.
@@ -318,7 +320,7 @@ labels! {
         Other = "other",
     }
     /// Why the kernel did not take a reply.
-    Unsent {
+    #[cfg_attr(doc, doc(hidden))] Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
         /// The kernel had no memory. A full device queue is not counted here: the kernel reports it

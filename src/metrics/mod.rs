@@ -53,14 +53,9 @@ pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinis
 #[cfg(feature = "admin")]
 pub(crate) use history::History;
 #[cfg(feature = "admin")]
-pub use latency::LATENCY_SCHEMAS;
-#[cfg(feature = "admin")]
 pub use prometheus::Format;
 #[cfg(feature = "admin")]
 pub(crate) use prometheus::weight;
-#[cfg(feature = "admin")]
-#[cfg_attr(doc, doc(hidden))]
-pub use slow::{Cause, Pair};
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Tick, Unended};
 pub use snapshot::{ALL_CLASSES, Gauges, Latencies, Snapshot, summary};
@@ -68,6 +63,12 @@ pub use snapshot::{ALL_CLASSES, Gauges, Latencies, Snapshot, summary};
 pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;
 pub use window::Stage;
+#[cfg(feature = "admin")]
+#[cfg_attr(doc, doc(hidden))]
+pub use {
+    latency::LATENCY_SCHEMAS,
+    slow::{Cause, Pair},
+};
 
 // Workers write these, the control thread gathers them, and pages show them. Not part of the public
 // interface.

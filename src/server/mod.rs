@@ -41,8 +41,6 @@ mod sizes;
 mod spawner;
 
 pub use admin::Metrics;
-#[cfg(feature = "cli")]
-pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::{HandOverError, ServeError};
 pub use life::report::{Ended, Report};
@@ -50,8 +48,9 @@ pub use life::stop::StopHandle;
 pub use running::Running;
 pub use sender::Sender;
 pub use serve::Server;
-pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
+#[cfg(feature = "cli")]
+pub(crate) use {bench::run_bench, sizes::Memory};
 
 #[cfg(all(test, feature = "cli"))]
 #[path = "serve/tests.rs"]

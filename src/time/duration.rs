@@ -3,11 +3,11 @@
 use super::Nanos;
 
 /// The form of a duration, for help and errors.
-pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
+pub(crate) const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
 
 /// The longest accepted duration: 1,000 hours. Longer ones are typing errors, and the sum of a few
 /// thousand of these still fits a [`Nanos`].
-pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
+const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum DurationError {
     /// The text is not a number with a unit.
     #[error("`{0}` is not a duration: write {DURATION_FORM}")]
     Form(String),
-    /// The duration is longer than [`DURATION_MAX`].
+    /// The duration is longer than 1,000 hours.
     #[error("`{0}` is too long: a duration is at most 1000h")]
     TooLong(String),
 }
@@ -27,7 +27,7 @@ crate::time::show_as_text!(DurationError);
 /// Rounds to a nanosecond.
 ///
 /// # Errors
-/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error, because
+/// Any other text, and a duration longer than 1,000 hours. A bare number is an error, because
 /// its unit would be a guess. So is `5m`, which some read as milliseconds.
 pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     let error = || DurationError::Form(text.to_owned());

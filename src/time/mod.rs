@@ -31,8 +31,7 @@ mod onset;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
-#[cfg_attr(doc, doc(hidden))]
-pub use duration::{DURATION_FORM, DURATION_MAX};
+pub(crate) use duration::DURATION_FORM;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
 
