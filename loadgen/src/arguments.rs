@@ -1,12 +1,13 @@
 //! The command line: the name of each flag and the text that it takes. [`crate::plan`] and
 //! [`crate::compare`] decide what the values mean together.
 
+use crate::lab::study::goal::Slo;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
-use crate::values::{COMPARED, number, positive, rate};
-use clap::{Args, Parser, Subcommand};
+use crate::values::{COMPARED, list, number, positive, rate};
+use clap::{Arg, ArgGroup, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
@@ -30,6 +31,12 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Drive a running server and report latency, slowdown and the fate of every request
     Run(Box<RunArguments>),
+    /// Drive a running server at each of several rates: latency and loss over the rate
+    #[command(mut_args(without(&["rate", "load", "replay", "speed"])), after_help = SWEEP_EXAMPLE)]
+    Sweep(Box<SweepArguments>),
+    /// Find the highest rate at which a running server holds an SLO
+    #[command(mut_args(without(&["replay", "speed"])), mut_arg("slo", |slo| slo.required(true)), after_help = SEARCH_EXAMPLE)]
+    Search(Box<SearchArguments>),
     /// Start one fresh server per policy, drive each with the same requests, and compare
     Compare(Box<CompareArguments>),
     /// Simulate policies in virtual time: how long requests of a workload take under each
@@ -55,7 +62,7 @@ pub(crate) enum Command {
 }
 
 /// Flags of `loadgen run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunArguments {
     /// UDP address of the server [default: what --admin says, else 127.0.0.1:9000]
     #[arg(long, value_name = "HOST:PORT")]
@@ -87,6 +94,14 @@ pub(crate) struct RunArguments {
     /// it may
     #[arg(long, value_name = "TIME", value_parser = positive, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
+    /// What must hold, like 'p99.9<500us,loss<0.01%': exit code 4 if a VALID run shows that it does
+    /// not
+    ///
+    /// PERCENTILE<TIME, PERCENTILE-slowdown<FACTOR, PERCENTILE-latency-short<TIME for a class, and
+    /// loss<SHARE%: what is not answered in time. The 95 % intervals decide. If one contains its
+    /// limit, the SLO is undecided: exit code 3.
+    #[arg(long, value_name = "SLO")]
+    pub(crate) slo: Option<Slo>,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
@@ -116,6 +131,35 @@ pub(crate) struct RunArguments {
     pub(crate) repeats: Option<Match>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
+}
+
+/// Flags of `loadgen sweep`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("amounts").required(true).args(["rates", "loads"]))]
+pub(crate) struct SweepArguments {
+    /// Requests per second of each run: a list, or ranges FROM..TO:STEP
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, rate))]
+    pub(crate) rates: Option<std::vec::Vec<f64>>,
+    /// Shares of the workers' capacity instead, like 0.1..0.9:0.1
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, Some("0.05"), load))]
+    pub(crate) loads: Option<std::vec::Vec<f64>>,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// Flags of `loadgen search`. `--rate` or `--load` says where it begins.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArguments {
+    /// Begin no run that would end later than this after the start
+    #[arg(long, value_name = "TIME", value_parser = positive, default_value = "10min")]
+    pub(crate) max_time: Nanos,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// Leaves these flags of `run` out of the help. [`crate::series`] refuses them.
+fn without(flags: &'static [&str]) -> impl Fn(Arg) -> Arg {
+    |flag| if flags.contains(&flag.get_id().as_str()) { flag.hide(true) } else { flag }
 }
 
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
@@ -247,6 +291,22 @@ impl CompareArguments {
 /// Cheap requests cost more than the kernel's part of a request (3 us), the others 100 times more.
 pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
+const SWEEP_EXAMPLE: &str =
+    "Example:\n  loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --slo 'p99.9<5ms' --html sweep.html";
+
+const SEARCH_EXAMPLE: &str = "\
+Example:
+  loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
+
+From --rate on, the rate is doubled or halved, and then bisected until it is known within 5 %.
+
+Exit codes:
+  0  found
+  2  wrong usage
+  3  inconclusive
+  4  the SLO holds at no rate that was tried
+  5  failed while running, or the result could not be written";
+
 const CALIBRATE_EXAMPLE: &str =
     "Example:\n  loadgen calibrate --out here.toml\n  loadgen simulate --overheads file:here.toml";
 
@@ -260,7 +320,8 @@ Examples:
 Exit codes:
   0  the run is VALID
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: do not use its figures; compare: nothing at all is known
+  3  the run is INVALID: do not use its figures; or nothing is known: of an SLO, or of a comparison
+  4  an SLO does not hold
   5  failed while running, or the result could not be written";
 
 /// The most retries of a request. With the first attempt, these are as many attempts as a byte has

@@ -3,12 +3,17 @@
 use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
 use crate::lab::stats::Interval;
+use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
-use crate::report::run_result::RunResult;
+use crate::report::run_result::{Fates, RunResult};
+use crate::report::slo::{Held, Judged};
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
+
+/// The exit code where an SLO is known not to hold.
+pub(crate) const UNHELD: u8 = 4;
 
 /// One run. All figures are about requests after the warm-up, unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
@@ -65,6 +70,9 @@ pub struct RunReport {
     backoff_us: f64,
     /// Replies to attempts that had one already, or to requests that had ended; warm-up included.
     pub(crate) duplicates: u64,
+    /// Whether it holds its SLO, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slo: Option<Judged>,
     /// The figures.
     #[serde(flatten)]
     pub result: RunResult,
@@ -112,8 +120,32 @@ impl RunReport {
             retries: plan.retrying.max,
             backoff_us: plan.retrying.backoff.as_micros_f64(),
             duplicates,
+            slo: None,
             result,
             facts,
+        }
+    }
+
+    /// Says whether it holds `slo`.
+    pub(crate) fn judged(self, slo: Option<&Slo>) -> RunReport {
+        RunReport { slo: slo.map(|slo| Judged::of(slo, &self)), ..self }
+    }
+
+    /// Whether its verdict on the SLO stands. It does if only the host was late, which the verdict
+    /// knows. It also does if a server that answers did not do so in time.
+    pub(crate) fn is_usable(&self) -> bool {
+        let Fates { answered, late, shed, .. } = self.result.fates;
+        let is_flooded = answered == 0 && late + shed > 0 && self.reasons.len() == 1;
+        self.effect != Some(Effect::Any) || is_flooded
+    }
+
+    /// The exit code of a run: 0 if it is VALID and holds its SLO, 4 if it is VALID and fails it, 3
+    /// otherwise.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match (self.verdict, self.slo.as_ref().map(|slo| slo.verdict)) {
+            (Validity::Valid, None | Some(Held::Holds)) => 0,
+            (Validity::Valid, Some(Held::Fails)) => UNHELD,
+            _ => Validity::Invalid.exit_code(),
         }
     }
 

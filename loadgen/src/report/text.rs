@@ -6,6 +6,7 @@ use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
+use crate::report::slo::Held;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
 use forebay::metrics::Percentile;
@@ -18,7 +19,7 @@ const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// Explains a question mark behind a percentile.
-const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
+pub(crate) const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
@@ -26,7 +27,18 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text + &accounts(plan, report) + &verdict(report)
+    text + &accounts(plan, report) + &verdict(report) + &slo(report)
+}
+
+/// Whether the SLO holds, if there is one.
+fn slo(report: &RunReport) -> String {
+    let Some(judged) = &report.slo else { return String::new() };
+    let word = match judged.verdict {
+        Held::Holds => "SLO holds",
+        Held::Undecided => "SLO undecided, measure longer (--duration)",
+        Held::Fails => "SLO FAILS",
+    };
+    wrapped("", &format!("{word}: {}", judged.told()), "  ")
 }
 
 /// The whole report as a self-contained page: percentiles of each class, and the outcome of the
@@ -47,7 +59,7 @@ pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
 
 /// The validity of a run, and the fates of its requests.
 pub(crate) fn account(plan: &Plan, report: &RunReport) -> String {
-    verdict(report) + &accounts(plan, report)
+    verdict(report) + &slo(report) + &accounts(plan, report)
 }
 
 /// One line with the validity, and one for each reason.
@@ -100,7 +112,8 @@ pub(crate) fn conditions(plan: &Plan, seeds: &str) -> String {
     format!("{} {warmup}, {} flows, seed {seeds}", plan.duration, grouped(plan.flows.into()))
 }
 
-fn heading(plan: &Plan, report: &RunReport) -> String {
+/// What was offered, for how long, and to which server.
+pub(crate) fn heading(plan: &Plan, report: &RunReport) -> String {
     let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
     let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
     let server = format!("{}; server {}{policy}{burn}", conditions(plan, &plan.seed.to_string()), plan.target);
@@ -141,7 +154,7 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
 }
 
 /// A percentile, marked where its interval is too wide.
-fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
+pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
     if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }

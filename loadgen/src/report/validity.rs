@@ -23,6 +23,16 @@ pub enum Validity {
     Invalid,
 }
 
+impl Validity {
+    /// The exit code of a command with such a result.
+    pub(crate) const fn exit_code(self) -> u8 {
+        match self {
+            Validity::Valid => 0,
+            Validity::Invalid => 3,
+        }
+    }
+}
+
 /// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
 /// report.
 #[derive(Clone, Debug, Serialize)]

@@ -15,6 +15,7 @@ mod proxy;
 mod readme;
 mod replay;
 mod retries;
+mod series;
 mod simulate;
 #[path = "../support/mod.rs"]
 mod support;

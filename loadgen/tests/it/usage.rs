@@ -52,6 +52,18 @@ run --rate 10 --profile dns=/dev/null => file /dev/null: it has no question; wri
 run --rate 10 --profile dns=Cargo.toml => file Cargo.toml: line 1: `[package]` is no question; write NAME TYPE
 run --rate 10 --profile ntp --retries 1 => --retries needs the bench protocol, and --profile sends another
 run --rate 10 --profile stun --payload {counter:4} => cannot be used with '--payload
+run --rate 10 --slo p99 => for '--slo <SLO>': `p99` is no goal: write PERCENTILE-slowdown<=FACTOR
+run --rate 10 --slo loss<60% => `60%` is no loss: write 0.0001% to 50%
+run --rate 10 --slo p99-latency-long<1s --profile ntp => --slo p99-latency-long<=1s: these requests have no such class
+run --rate 10 --slo p99-slowdown<3 --profile ntp => --slo p99-slowdown<=3: the cost of these requests is not known
+sweep => <--rates <LIST>|--loads <LIST>>
+sweep --rates 10..20 => `10..20` is no range: write FROM..TO:STEP
+sweep --rates 10 --rate 10 => --rate: a series has rates of its own
+sweep --loads 0.5 => --workers N, or --admin URL
+search --rate 10 => --slo <SLO>
+search --slo p99<1ms => --rate N (requests/s) or --load SHARE
+search --slo p99<1ms --rate 10 --max-time 0s => longer than zero
+search --slo p99<1ms --replay /dev/null => --replay: a series has rates of its own
 compare --profile ntp => unexpected argument '--profile'
 compare --payload {counter:4} => unexpected argument '--payload'
 walk => unrecognized subcommand";

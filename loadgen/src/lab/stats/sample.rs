@@ -84,10 +84,23 @@ impl Sample {
         }
     }
 
+    /// Whether the share of values that never come is below `limit` in the long run, with the
+    /// confidence of [`Sample::seen`]. `None` if the run does not tell.
+    pub fn loses_less(&self, limit: f64, memory: Memory) -> Option<bool> {
+        let groups = self.groups_from(INFINITE);
+        let share = sum(&groups).above / (self.count.max(1) as f64);
+        let ranks = Ranks::of(limit, self.effective_of(&groups, memory));
+        let is_below = ranks.above_high.is_some_and(|most| share <= most);
+        (is_below || ranks.from_low.is_some_and(|least| share >= least)).then_some(is_below)
+    }
+
     /// The number of independent values that would give the same precision, at most
     /// [`Sample::count`].
     pub fn effective(&self, share: f64, memory: Memory) -> f64 {
-        let groups = self.groups(share);
+        self.effective_of(&self.groups(share), memory)
+    }
+
+    fn effective_of(&self, groups: &[Group], memory: Memory) -> f64 {
         let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
         let independent = above * (1.0 - above / values);
         let most = memory.effective_most(self.count).min(values);
@@ -95,7 +108,7 @@ impl Sample {
         // uncertain one: the least favourable size counts.
         sizes(groups.len())
             .map(|size| {
-                let deviations = deviations(&groups, size);
+                let deviations = deviations(groups, size);
                 let variance = variance_of_sum(&deviations) * widening(deviations.len()).powi(2);
                 if variance > 0.0 { values * independent / variance } else { values }
             })
@@ -137,7 +150,11 @@ impl Sample {
     /// Each batch as a group, with its number of values above the quantile. If no value is above,
     /// the values at the quantile count.
     fn groups(&self, share: f64) -> Vec<Group> {
-        let limit = self.bin_below(1.0 - share);
+        self.groups_from(self.bin_below(1.0 - share))
+    }
+
+    /// Each batch as a group, with its number of values from this bin on.
+    fn groups_from(&self, limit: u32) -> Vec<Group> {
         let group = |batch: &Counts| {
             let first = batch.partition_point(|(bin, _)| *bin < limit);
             let count = |bins: &[(u32, u32)]| bins.iter().map(|(_, count)| f64::from(*count)).sum();

@@ -93,6 +93,23 @@ fn eight_batches_have_the_interval_of_the_textbook() {
     assert!((1.0..1.008).contains(&(high / value(97))), "{high}, and {}", value(97));
 }
 
+/// Is a loss told from a limit where the count suffices, and only there? Of 1,000 values 2 % are
+/// 20. Then 10 have a chance of 1 %, and so have 31. Losses in bursts need more.
+#[test]
+fn a_loss_is_below_a_limit_or_above_it_or_unknown() {
+    let of = |lost: usize, is_lost: &dyn Fn(usize) -> bool| {
+        let value = |at: usize| if is_lost(at) { f64::INFINITY } else { 1.0 + (at % 7) as f64 };
+        let values: Vec<f64> = (0..1_000).map(value).collect();
+        assert_eq!(values.iter().filter(|value| value.is_infinite()).count(), lost);
+        sample(&values).loses_less(0.02, Memory::UNKNOWN)
+    };
+    let spread = |lost: usize| of(lost, &|at| at * lost / 1_000 != (at + 1) * lost / 1_000);
+    assert_eq!([0, 10, 20, 31].map(spread), [Some(true), Some(true), None, Some(false)]);
+    assert_eq!(of(31, &|at| (300..331).contains(&at)), None);
+    assert_eq!(sample(&[1.0; 100]).loses_less(0.02, Memory::UNKNOWN), None, "two are expected");
+    assert_eq!(Batches::default().sample(None).loses_less(0.02, Memory::UNKNOWN), None);
+}
+
 /// Is a run that is too short for its queue, or for the percentile, unknown instead of narrow?
 #[test]
 fn short_runs_tell_nothing() {

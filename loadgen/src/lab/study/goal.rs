@@ -1,4 +1,5 @@
-//! A goal for a percentile, as on the command line: `p99.9-slowdown<=10`.
+//! What must hold, as on the command line. A goal is for a percentile, like `p99.9-slowdown<=10`. An
+//! SLO has several goals and a loss, like `p99.9<500us,loss<0.01%`.
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
@@ -15,10 +16,10 @@ use std::str::FromStr;
 pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
     /// The number of the goal's class; `None` for all.
-    pub(super) class: Option<u8>,
-    is_latency: bool,
+    pub(crate) class: Option<u8>,
+    pub(crate) is_latency: bool,
     /// The limit as a slowdown, or in microseconds.
-    pub(super) limit: f64,
+    pub(crate) limit: f64,
 }
 
 impl Goal {
@@ -83,15 +84,14 @@ impl FromStr for Goal {
 
     fn from_str(text: &str) -> Result<Goal, String> {
         let read = || {
-            let (figure, limit) = text.split_once("<=")?;
-            let mut parts = figure.trim().splitn(3, '-');
+            let (figure, limit) = sides(text)?;
+            let mut parts = figure.splitn(3, '-');
             let percentile = parts.next()?.parse().ok()?;
-            let figure = parts.next()?;
+            let figure = parts.next().unwrap_or("latency");
             let class = match parts.next() {
                 None => None,
                 Some(class) => Some(CLASS_NAMES.iter().position(|name| *name == class)? as u8),
             };
-            let limit = limit.trim();
             let limit = match figure {
                 "slowdown" => limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?,
                 "latency" => parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
@@ -102,10 +102,62 @@ impl FromStr for Goal {
         read().ok_or_else(|| {
             format!(
                 "`{text}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 \
-                 or p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
+                 or p99<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
                  p99.9-slowdown-short<=10)"
             )
         })
+    }
+}
+
+/// Both sides of `figure<=limit` or `figure<limit`, which mean the same of measured values.
+fn sides(text: &str) -> Option<(&str, &str)> {
+    let (figure, limit) = text.split_once('<')?;
+    Some((figure.trim(), limit.strip_prefix('=').unwrap_or(limit).trim()))
+}
+
+/// What a run must hold: one term or several.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slo(pub(crate) Vec<Term>);
+
+/// One condition of an SLO.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Term {
+    Goal(Goal),
+    /// The largest share of requests that may stay without an answer in time, above 0.
+    Loss(f64),
+}
+
+impl Slo {
+    /// The goals for percentiles.
+    pub(crate) fn goals(&self) -> impl Iterator<Item = &Goal> {
+        self.0.iter().filter_map(|term| if let Term::Goal(goal) = term { Some(goal) } else { None })
+    }
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let term = |term: &Term| match term {
+            Term::Goal(goal) => goal.to_string(),
+            Term::Loss(share) => format!("loss<={}%", factor(Some(share * 100.0))),
+        };
+        f.write_str(&self.0.iter().map(term).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromStr for Slo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Slo, String> {
+        let loss = |limit: &str| {
+            let percent: Option<f64> = limit.strip_suffix('%').and_then(|percent| percent.trim_end().parse().ok());
+            let share = percent.filter(|percent| (0.000_1..=50.0).contains(percent)).map(|percent| percent / 100.0);
+            share.ok_or_else(|| format!("`{limit}` is no loss: write 0.0001% to 50%, like loss<0.01%"))
+        };
+        let term = |term: &str| match sides(term) {
+            Some(("loss", limit)) => loss(limit).map(Term::Loss),
+            _ => term.parse().map(Term::Goal),
+        };
+        text.split(',').map(term).collect::<Result<_, _>>().map(Slo)
     }
 }
 
@@ -133,13 +185,33 @@ mod tests {
             "",
             "p99.9",
             "p98-slowdown<=10",
-            "p99.9-slowdown<10",
+            "p99.9-slowdown=10",
             "p99.9-slowdown<=0.5",
+            "p99.9<10",
+            "loss<1%",
             "p99-latency<=2",
             "p99-latency-huge<=2ms",
             "p99-goodput<=1",
         ] {
             assert!(text.parse::<Goal>().is_err(), "{text} was taken");
+        }
+    }
+
+    // Are several conditions read, in short as well, and is what is none of them refused by name?
+    #[test]
+    fn an_slo_has_goals_and_a_loss() {
+        let slo: Slo = "p99.9<500us, p50-slowdown-short<=3,loss<0.01%".parse().expect("an SLO");
+        assert_eq!(slo.to_string(), "p99.9-latency<=500us,p50-slowdown-short<=3,loss<=0.010%");
+        assert_eq!(slo.to_string().parse(), Ok(slo.clone()));
+        assert_eq!((slo.0.last(), slo.goals().count()), (Some(&Term::Loss(0.000_1)), 2));
+        for (text, said) in [
+            ("p99<500us,", "`` is no goal"),
+            ("loss<0.01", "`0.01` is no loss: write 0.0001%"),
+            ("loss<0%", "`0%` is no loss"),
+            ("loss<51%", "no loss"),
+            ("goodput<1%", "`goodput<1%` is no goal"),
+        ] {
+            assert!(text.parse::<Slo>().is_err_and(|error| error.contains(said)), "{text}");
         }
     }
 
