@@ -7,7 +7,7 @@ use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
 use crate::values::{COMPARED, list, number, positive, rate};
-use clap::{Arg, ArgGroup, Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
@@ -32,12 +32,20 @@ pub(crate) enum Command {
     /// Drive a running server and report latency, slowdown and the fate of every request
     Run(Box<RunArguments>),
     /// Drive a running server at each of several rates: latency and loss over the rate
-    #[command(mut_args(without(&["rate", "load", "replay", "speed"])), after_help = SWEEP_EXAMPLE)]
+    #[command(
+        mut_args(without(&AMOUNT)),
+        after_help = "Example:\n  loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --slo 'p99.9<5ms' --html sweep.html"
+    )]
     Sweep(Box<SweepArguments>),
     /// Find the highest rate at which a running server holds an SLO
-    #[command(mut_args(without(&["replay", "speed"])), mut_arg("slo", |slo| slo.required(true)), after_help = SEARCH_EXAMPLE)]
+    #[command(
+        mut_args(without(&["replay", "speed"])),
+        mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")),
+        after_help = "Example:\n  loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'"
+    )]
     Search(Box<SearchArguments>),
-    /// Start one fresh server per policy, drive each with the same requests, and compare
+    /// Compare policies, with one fresh server for each, or two running servers: the same requests
+    /// for each
     Compare(Box<CompareArguments>),
     /// Simulate policies in virtual time: how long requests of a workload take under each
     #[command(
@@ -98,8 +106,8 @@ pub(crate) struct RunArguments {
     /// not
     ///
     /// PERCENTILE<TIME, PERCENTILE-slowdown<FACTOR, PERCENTILE-latency-short<TIME for a class, and
-    /// loss<SHARE%: what is not answered in time. The 95 % intervals decide. If one contains its
-    /// limit, the SLO is undecided: exit code 3.
+    /// loss<SHARE%: what is not answered in time. With less than 95 % confidence either way the
+    /// SLO is undecided: exit code 3.
     #[arg(long, value_name = "SLO")]
     pub(crate) slo: Option<Slo>,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
@@ -112,6 +120,15 @@ pub(crate) struct RunArguments {
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
+    #[command(flatten)]
+    pub(crate) protocol: ProtocolArguments,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
+}
+
+/// What is sent to a running server.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProtocolArguments {
     #[arg(long, value_name = "NAME[=ARGUMENT]", help = "The protocol of the requests [default: bench]", long_help = profile::help())]
     pub(crate) profile: Option<Chosen>,
     /// Send this to any server, instead of requests of the bench protocol: hex digits with fields
@@ -129,20 +146,14 @@ pub(crate) struct RunArguments {
     /// last LEN bytes of the counter. With none any datagram answers the last request of its flow.
     #[arg(long = "match", value_name = "prefix:LEN|offset:N:LEN|none", requires = "payload")]
     pub(crate) repeats: Option<Match>,
-    #[command(flatten)]
-    pub(crate) offer: OfferArguments,
 }
 
 /// Flags of `loadgen sweep`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("amounts").required(true).args(["rates", "loads"]))]
 pub(crate) struct SweepArguments {
     /// Requests per second of each run: a list, or ranges FROM..TO:STEP
-    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, rate))]
-    pub(crate) rates: Option<std::vec::Vec<f64>>,
-    /// Shares of the workers' capacity instead, like 0.1..0.9:0.1
-    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, Some("0.05"), load))]
-    pub(crate) loads: Option<std::vec::Vec<f64>>,
+    #[arg(long, required = true, value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
+    pub(crate) rates: std::vec::Vec<f64>,
     #[command(flatten)]
     pub(crate) run: RunArguments,
 }
@@ -157,17 +168,34 @@ pub(crate) struct SearchArguments {
     pub(crate) run: RunArguments,
 }
 
-/// Leaves these flags of `run` out of the help. [`crate::series`] refuses them.
+/// Flags of `run` that say how much is offered: not for a sweep, and but the first two not for a
+/// search.
+const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
+
+/// Leaves flags of `run` out of the help.
 fn without(flags: &'static [&str]) -> impl Fn(Arg) -> Arg {
     |flag| if flags.contains(&flag.get_id().as_str()) { flag.hide(true) } else { flag }
 }
 
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
-const DRAWN: [&str; 8] = ["workload", "then", "then_rate", "rate", "load", "arrivals", "duration", "seed"];
+const DRAWN: [&str; 7] = ["workload", "then", "rate", "load", "arrivals", "duration", "seed"];
+
+/// Flags of `compare` about servers that it starts.
+const STARTED: &str =
+    "policies workers pools slice burn overheads time_scale classify optimise simulate virtual_requests";
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArguments {
+    /// Instead of policies: a running server, compared with that of --b. Both get the same requests
+    /// in turn
+    #[arg(long, value_name = "HOST:PORT", requires = "b", conflicts_with_all = STARTED.split(' '))]
+    pub(crate) a: Option<String>,
+    /// The other running server, which is judged against that of --a
+    #[arg(long, value_name = "HOST:PORT", requires = "a")]
+    pub(crate) b: Option<String>,
+    #[command(flatten)]
+    pub(crate) protocol: ProtocolArguments,
     /// Policies to compare; the last is judged against the first and the second
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(crate) policies: Vec<String>,
@@ -229,10 +257,6 @@ pub(crate) struct OfferArguments {
     /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
-    /// Requests per second from the middle of the measured time on: how soon does the server
-    /// recover from an overload?
-    #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "then")]
-    pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,
@@ -291,28 +315,13 @@ impl CompareArguments {
 /// Cheap requests cost more than the kernel's part of a request (3 us), the others 100 times more.
 pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
-const SWEEP_EXAMPLE: &str =
-    "Example:\n  loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --slo 'p99.9<5ms' --html sweep.html";
-
-const SEARCH_EXAMPLE: &str = "\
-Example:
-  loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
-
-From --rate on, the rate is doubled or halved, and then bisected until it is known within 5 %.
-
-Exit codes:
-  0  found
-  2  wrong usage
-  3  inconclusive
-  4  the SLO holds at no rate that was tried
-  5  failed while running, or the result could not be written";
-
 const CALIBRATE_EXAMPLE: &str =
     "Example:\n  loadgen calibrate --out here.toml\n  loadgen simulate --overheads file:here.toml";
 
 const EXAMPLES: &str = "\
 Examples:
   loadgen compare
+  loadgen compare --a 127.0.0.1:5301 --b 127.0.0.1:5302 --profile dns=questions.txt --rate 1000
   loadgen run --admin 127.0.0.1:9001 --cost bimodal:0.99:20us:2ms --rate 8000
   loadgen run --target 127.0.0.1:53 --profile dns=questions.txt --rate 1000
   loadgen run --target 127.0.0.1:7 --payload '01{counter:4}' --rate 1000
@@ -320,8 +329,8 @@ Examples:
 Exit codes:
   0  the run is VALID
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: do not use its figures; or nothing is known: of an SLO, or of a comparison
-  4  an SLO does not hold
+  3  the run is INVALID: do not use its figures; or the answer of search or compare is not known
+  4  the SLO does not hold, or for search at no rate
   5  failed while running, or the result could not be written";
 
 /// The most retries of a request. With the first attempt, these are as many attempts as a byte has

@@ -40,9 +40,8 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the command in the arguments of this process, and returns the exit code. 0 is fine, 2 usage,
-/// 3 an invalid run, 4 an SLO that does not hold, 5 a failure. A result that cannot be written is a
-/// failure, even if its reader has gone.
+/// Runs the command in the arguments of this process, and returns the exit code; the help has a
+/// table of them. A result that cannot be written is a failure, even if its reader has gone.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -6,6 +6,7 @@
 mod any_line;
 
 use crate::arguments::{Arguments, Command, RunArguments};
+use crate::compare::pair;
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::schedule;
 use crate::failure::Failure;
@@ -33,8 +34,11 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     };
     let plan = match &command {
         Command::Run(arguments) => of_run(arguments),
-        Command::Sweep(arguments) => series::first_of(arguments).and_then(|first| of_run(&first)),
-        Command::Search(arguments) => series::refuse(&arguments.run, &[]).and_then(|()| of_run(&arguments.run)),
+        Command::Sweep(arguments) => of_run(&series::first_of(arguments)),
+        Command::Search(arguments) => of_run(&arguments.run),
+        Command::Compare(arguments) if arguments.a.is_some() => {
+            pair::of(arguments).map(|pair| pair.expect("both servers are given").1)
+        }
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
             ServerSettings::of((**arguments).clone()).and_then(|settings| settings.plan(target))
@@ -75,8 +79,8 @@ fn what_is_right_is_taken() {
         "run --profile coap=/a?b --rate 100 --workers 1 --target 127.0.0.1:9",
         "run --rate 100 --target 127.0.0.1:9 --slo p99.9<500us,p50-slowdown-long<=3,loss<0.01%",
         "sweep --target 127.0.0.1:9 --rates 1000..3000:1000,9000 --slo p99.9<5ms --html sweep.html",
-        "sweep --target 127.0.0.1:9 --loads 0.1..0.9:0.1 --workers 1",
         "search --target 127.0.0.1:9 --rate 1000 --slo p99.9<500us,loss<0.01%",
+        "compare --a 127.0.0.1:9 --b localhost:9 --rate 100 --profile coap=/a",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
@@ -91,7 +95,16 @@ fn what_is_right_is_taken() {
 fn any_command_line_is_taken_or_refused() {
     assert_any_line_is_answered(
         &Arguments::command(),
-        &["run", "run --rate=100", "sweep --rates=100", "search --slo=p99<1ms", "compare", "simulate", "plan"],
+        &[
+            "run",
+            "run --rate=100",
+            "sweep --rates=100",
+            "search --slo=p99<1ms",
+            "compare",
+            "compare --a=127.0.0.1:9 --b=127.0.0.1:9",
+            "simulate",
+            "plan",
+        ],
         refusal,
     );
 }

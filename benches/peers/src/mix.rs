@@ -151,7 +151,6 @@ impl Mix {
             rate: workload.rate_at(load, cores.into(), time_scale),
             workload,
             then: None,
-            then_rate: None,
             arrivals: Shape::default(),
             replay: None,
             duration: duration.times(self.longer),

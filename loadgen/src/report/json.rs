@@ -2,18 +2,16 @@
 
 use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
-use crate::lab::stats::Interval;
+use crate::lab::stats::{Block, Interval};
 use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
+use crate::report::by_class::ByClass;
 use crate::report::run_result::{Fates, RunResult};
-use crate::report::slo::{Held, Judged};
+use crate::report::slo::{Held, Judged, UNHELD};
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
-
-/// The exit code where an SLO is known not to hold.
-pub(crate) const UNHELD: u8 = 4;
 
 /// One run. All figures are about requests after the warm-up, unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
@@ -156,22 +154,24 @@ impl RunReport {
         self.reasons.insert(0, Objection::any(reason).to_string());
     }
 
-    /// The range of `percentile` of `class` on this run without disturbances by the host. An
-    /// unanswered request took at least as long as the slowest answer.
-    pub(crate) fn slowdown_within(&self, class: &str, percentile: Percentile) -> Interval {
-        let [slowdown, latency_us] = [&self.result.slowdown, &self.result.latency_us]
-            .map(|blocks| blocks.of(class).copied().unwrap_or_default());
-        let longest = || Percentile::ALL.iter().filter_map(|lower| slowdown.percentile(*lower)).fold(0.0, f64::max);
-        let (seen, high) = match slowdown.percentile(percentile) {
+    /// The range of `percentile` of what is compared of `class`, on this run without disturbances
+    /// by the host. An unanswered request took at least as long as the slowest answer.
+    pub(crate) fn compared_within(&self, class: &str, percentile: Percentile) -> Interval {
+        let has_costs = !self.result.slowdown.is_empty();
+        let of_class = |blocks: &ByClass<Block>| blocks.of(class).copied().unwrap_or_default();
+        let latency_us = of_class(&self.result.latency_us);
+        let compared = if has_costs { of_class(&self.result.slowdown) } else { latency_us };
+        let longest = || Percentile::ALL.iter().filter_map(|lower| compared.percentile(*lower)).fold(0.0, f64::max);
+        let (seen, high) = match compared.percentile(percentile) {
             Some(seen) => (seen, seen),
             None => (longest(), f64::INFINITY),
         };
         let latency = latency_us.percentile(percentile).unwrap_or(f64::INFINITY);
         let raised_us = raised_us(&self.result, &self.facts, percentile, latency);
-        let cost_us = self.result.shortest_us.of(class).copied().unwrap_or(0.0);
+        let unit_us = if has_costs { self.result.shortest_us.of(class).copied().unwrap_or(0.0) } else { 1.0 };
         let low = match raised_us {
             Some(0.0) => seen,
-            Some(raised_us) if cost_us > 0.0 => (seen - raised_us / cost_us).max(0.0),
+            Some(raised_us) if unit_us > 0.0 => (seen - raised_us / unit_us).max(0.0),
             _ => 0.0,
         };
         Interval { low, high }

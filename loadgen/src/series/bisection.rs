@@ -1,7 +1,6 @@
 //! The search for the highest rate at which an SLO holds, without a clock or a socket.
 
-use super::UNHELD;
-use crate::report::slo::Held;
+use crate::report::slo::{Held, UNHELD};
 use crate::report::validity::Validity;
 use crate::text::{rate, wrapped};
 use serde::Serialize;

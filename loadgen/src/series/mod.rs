@@ -4,18 +4,19 @@
 mod bisection;
 mod text;
 
-use crate::arguments::{RunArguments, SearchArguments, SweepArguments};
+use crate::arguments::{OfferArguments, RunArguments, SearchArguments, SweepArguments};
 use crate::drive::flows;
 use crate::failure::Failure;
 use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::json::{RunReport, UNHELD};
+use crate::report::json::RunReport;
 use crate::report::slo::Held;
 use crate::report::validity::Validity;
+use crate::results::Outputs;
 use crate::run;
 use crate::setup::Setup;
-use crate::text::rate as shown;
+use crate::text::rate;
 use bisection::{Answer, Seen};
 use forebay::time::{Nanos, clock};
 use serde::Serialize;
@@ -29,24 +30,22 @@ const LONGER: u64 = 8;
 /// A search tries no rate at which fewer requests come in a run.
 const REQUESTS_MIN: f64 = 100.0;
 
-/// The result of a series, as written to JSON (`forebay-series/1`).
-#[derive(Debug, Serialize)]
-pub(crate) struct SeriesReport {
+/// A series, and its result as written to JSON (`forebay-series/1`).
+#[derive(Serialize)]
+struct Series<'a> {
     schema: &'static str,
-    /// The SLO, if there is one.
-    slo: Option<String>,
+    /// What must hold, if anything.
+    slo: Option<&'a Slo>,
     /// At which rates it holds.
     answer: Option<Answer>,
     /// Each run, in the order in which they were made.
     runs: Vec<RunReport>,
-}
-
-/// The runs of a series so far, and what they share.
-struct Series<'a> {
+    #[serde(skip)]
     setup: Setup,
-    arguments: &'a RunArguments,
+    #[serde(skip)]
+    offer: &'a OfferArguments,
+    #[serde(skip)]
     began: Nanos,
-    runs: Vec<RunReport>,
 }
 
 /// Carries out `loadgen sweep` and returns the exit code.
@@ -54,22 +53,19 @@ struct Series<'a> {
 /// # Errors
 /// A usage failure for flags that do not fit; otherwise what went wrong.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
-    let (run, first) = (&arguments.run, first_of(arguments)?);
+    let (first, rates) = (first_of(arguments), &arguments.rates);
     let mut series = Series::new(&first)?;
-    let amounts = arguments.rates.as_deref().or(arguments.loads.as_deref()).unwrap_or_default();
-    // A rate is proportional to its load.
-    let unit = series.setup.plan.rate / amounts[0];
-    let outputs = run.offer.outputs()?;
-    for (number, amount) in amounts.iter().enumerate() {
-        series.run(amount * unit, series.setup.plan.duration, &format!("{} of {}", number + 1, amounts.len()))?;
+    let outputs = series.offer.outputs()?;
+    for (number, rate) in rates.iter().enumerate() {
+        series.run(*rate, series.setup.plan.duration, &format!("{} of {}", number + 1, rates.len()))?;
         if series.setup.interrupt.is_raised() {
             break;
         }
     }
     let tried: Vec<_> = series.runs.iter().map(|run| (run.offered_rps, seen(run))).collect();
-    let answer = run.slo.as_ref().map(|_| Answer::of(&tried, None));
+    series.answer = first.slo.as_ref().map(|_| Answer::of(&tried, None));
+    series.write(&outputs)?;
     let is_known = series.runs.iter().any(|run| run.verdict == Validity::Valid);
-    series.finish(&outputs, answer)?;
     Ok(if is_known { Validity::Valid } else { Validity::Invalid }.exit_code())
 }
 
@@ -78,41 +74,28 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
 /// # Errors
 /// See [`sweep`].
 pub(crate) fn search(arguments: &SearchArguments) -> Result<u8, Failure> {
-    refuse(&arguments.run, &[])?;
     let mut series = Series::new(&arguments.run)?;
-    let outputs = arguments.run.offer.outputs()?;
+    let outputs = series.offer.outputs()?;
     let Plan { rate, duration, .. } = series.setup.plan;
     let least = REQUESTS_MIN / duration.as_secs_f64();
     let answer = bisection::search(rate, least, |rate| series.look(rate, arguments.max_time))?;
     let code = answer.exit_code();
-    series.finish(&outputs, Some(answer))?;
+    series.answer = Some(answer);
+    series.write(&outputs)?;
     Ok(code)
 }
 
 /// The first run of a sweep.
-///
-/// # Errors
-/// See [`refuse`].
-pub(crate) fn first_of(arguments: &SweepArguments) -> Result<RunArguments, Failure> {
-    let mut run = arguments.run.clone();
-    refuse(&run, &[(run.offer.rate.is_some(), "--rate"), (run.offer.load.is_some(), "--load")])?;
-    let first = |amounts: &Option<Vec<f64>>| amounts.as_ref().and_then(|amounts| amounts.first().copied());
-    (run.offer.rate, run.offer.load) = (first(&arguments.rates), first(&arguments.loads));
-    Ok(run)
+pub(crate) fn first_of(arguments: &SweepArguments) -> RunArguments {
+    let RunArguments { offer, .. } = arguments.run.clone();
+    RunArguments { offer: OfferArguments { rate: Some(arguments.rates[0]), ..offer }, ..arguments.run.clone() }
 }
 
-/// Refuses flags of `run` that a series cannot have.
-pub(crate) fn refuse(arguments: &RunArguments, given: &[(bool, &str)]) -> Result<(), Failure> {
-    let replay = (arguments.replay.is_some(), "--replay");
-    match given.iter().chain([&replay]).find(|(is_given, _)| *is_given) {
-        Some((_, flag)) => Err(Failure::usage(format!("{flag}: a series has rates of its own, leave it out"))),
-        None => Ok(()),
-    }
-}
-
-impl Series<'_> {
-    fn new(arguments: &RunArguments) -> Result<Series<'_>, Failure> {
-        Ok(Series { setup: Setup::of(arguments)?, arguments, began: clock::now(), runs: Vec::new() })
+impl<'a> Series<'a> {
+    fn new(arguments: &'a RunArguments) -> Result<Series<'a>, Failure> {
+        let (setup, slo, offer) = (Setup::of(arguments)?, arguments.slo.as_ref(), &arguments.offer);
+        let (schema, answer, runs) = ("forebay-series/1", None, Vec::new());
+        Ok(Series { schema, slo, answer, runs, setup, offer, began: clock::now() })
     }
 
     /// Makes the next run, with the next seed, and waits until its server has ended it.
@@ -121,13 +104,12 @@ impl Series<'_> {
         let seed = plan.seed.wrapping_add(self.runs.len() as u64);
         let plan = Plan { rate: at, duration, seed, ..plan.clone() };
         let flows = flows::open(plan.target, plan.flows, plan.sources)?;
-        let label = format!("{label}, {}/s", shown(at));
-        let progress = Progress::new(&label, &plan, self.arguments.offer.quiet);
-        let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), interrupt, progress)?;
-        if outcome.report.result.fates.answered < outcome.report.sent {
+        let progress = Progress::new(&format!("{label}, {}/s", rate(at)), &plan, self.offer.quiet);
+        let report = run::execute_on(&plan, &flows, endpoint.as_ref(), interrupt, progress)?.report;
+        if report.result.fates.answered < report.sent && !interrupt.is_raised() {
             flows::settle(&flows, SILENCE, plan.warmup.plus(duration));
         }
-        self.runs.push(outcome.report.judged(self.arguments.slo.as_ref()));
+        self.runs.push(report.judged(self.slo));
         Ok(self.runs.last().expect("a run"))
     }
 
@@ -140,22 +122,17 @@ impl Series<'_> {
             if self.setup.interrupt.is_raised() || ends > most {
                 return Ok(None);
             }
-            let label = format!("run {}", self.runs.len() + 1);
-            let report = self.run(at, duration, &label)?;
-            let (held, why) = seen(report);
-            match (held, report.is_usable()) {
-                (Held::Undecided, true) if duration < first.times(LONGER) => duration = duration.times(2),
-                (Held::Undecided, false) if !is_repeated => is_repeated = true,
-                _ => return Ok(Some((held, why))),
+            let report = self.run(at, duration, &format!("run {}", self.runs.len() + 1))?;
+            match (seen(report), report.is_usable()) {
+                ((Held::Undecided, _), true) if duration < first.times(LONGER) => duration = duration.times(2),
+                ((Held::Undecided, _), false) if !is_repeated => is_repeated = true,
+                (seen, _) => return Ok(Some(seen)),
             }
         }
     }
 
-    fn finish(self, outputs: &crate::results::Outputs, answer: Option<Answer>) -> Result<(), Failure> {
-        let slo = self.arguments.slo.as_ref();
-        let report = SeriesReport { schema: "forebay-series/1", slo: slo.map(Slo::to_string), answer, runs: self.runs };
-        let plan = &self.setup.plan;
-        outputs.finish(&text::render(plan, &report), || &report, || text::page(plan, slo, &report))
+    fn write(&self, outputs: &Outputs) -> Result<(), Failure> {
+        outputs.finish(&text::render(self), || self, || text::page(self))
     }
 }
 

@@ -1,9 +1,8 @@
 //! A series for people: one table, and one page.
 
-use super::SeriesReport;
+use super::Series;
 use crate::lab::study::goal::Slo;
 use crate::page;
-use crate::plan::Plan;
 use crate::report::json::RunReport;
 use crate::report::slo::Held;
 use crate::report::text::{NOT_KNOWN, cell, conditions};
@@ -16,20 +15,19 @@ use serde_json::json;
 const SHOWN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 
 /// What was offered, a line for each run, and the answer.
-pub(super) fn render(plan: &Plan, report: &SeriesReport) -> String {
-    let mut header = vec!["rate/s".to_owned(), "answered/s".to_owned()];
-    header.extend(SHOWN.map(|percentile| percentile.to_string()));
-    header.extend(["lost", "for", "verdict"].map(str::to_owned));
-    let lines: Vec<Vec<String>> = report.runs.iter().map(line).collect();
-    let (text, mut all) = (table(&header, &lines, 0), heading(plan, report) + "\n");
-    let notes = std::iter::once(String::new()).chain(report.runs.iter().map(note));
-    text.lines().zip(notes).for_each(|(line, note)| all += &format!("{line}\n{note}"));
-    all += &format!("lost: not answered in time. {NOT_KNOWN}\n");
-    all + &report.answer.iter().map(|answer| format!("\n{}", answer.said())).collect::<String>()
+pub(super) fn render(series: &Series<'_>) -> String {
+    let header = ["rate/s", "answered/s"].map(str::to_owned).into_iter().chain(SHOWN.map(|shown| shown.to_string()));
+    let header: Vec<_> = header.chain(["lost", "for", "verdict"].map(str::to_owned)).collect();
+    let text = table(&header, &series.runs.iter().map(line).collect::<Vec<_>>(), 0);
+    let notes = std::iter::once(String::new()).chain(series.runs.iter().map(note));
+    let rows: String = text.lines().zip(notes).map(|(line, note)| format!("{line}\n{note}")).collect();
+    let answer: String = series.answer.iter().map(|answer| format!("\n{}", answer.said())).collect();
+    format!("{}\n{rows}lost: not answered in time. {NOT_KNOWN}\n{answer}", heading(series))
 }
 
-fn heading(plan: &Plan, report: &SeriesReport) -> String {
-    let slo = report.slo.as_ref().map_or_else(String::new, |slo| format!("; SLO {slo}"));
+fn heading(series: &Series<'_>) -> String {
+    let plan = &series.setup.plan;
+    let slo = series.slo.map_or_else(String::new, |slo| format!("; SLO {}", slo.text));
     let conditions = conditions(plan, &format!("from {} on", plan.seed));
     wrapped("", &format!("{}; {conditions}; server {}{slo}", plan.offered(), plan.target), "  ")
 }
@@ -62,17 +60,16 @@ fn note(run: &RunReport) -> String {
 }
 
 /// Latency and loss over the rate, as a self-contained page.
-pub(super) fn page(plan: &Plan, slo: Option<&Slo>, report: &SeriesReport) -> String {
+pub(super) fn page(series: &Series<'_>) -> String {
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let of_all = |goal: &&crate::lab::study::goal::Goal| goal.is_latency && goal.class.is_none();
-    let goals = slo.into_iter().flat_map(Slo::goals).filter(of_all);
+    let goals = series.slo.into_iter().flat_map(Slo::goals).filter(|goal| goal.is_latency && goal.class.is_none());
     let data = json!({
-        "title": report.answer.as_ref().map_or_else(|| plan.offered(), |answer| plain(answer.said())),
-        "about": plain(heading(plan, report)),
+        "title": series.answer.as_ref().map_or_else(|| series.setup.plan.offered(), |answer| plain(answer.said())),
+        "about": plain(heading(series)),
         "limits": goals.map(|goal| (goal.to_string(), goal.limit)).collect::<Vec<_>>(),
-        "knee": report.answer.as_ref().and_then(|answer| answer.holds_rps),
-        "verdicts": report.runs.iter().map(verdict).collect::<Vec<_>>(),
-        "runs": report.runs,
+        "knee": series.answer.as_ref().and_then(|answer| answer.holds_rps),
+        "verdicts": series.runs.iter().map(verdict).collect::<Vec<_>>(),
+        "runs": series.runs,
     });
     page::render("loadgen series", include_str!("page.js"), &data)
 }

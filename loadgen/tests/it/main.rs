@@ -10,6 +10,7 @@ mod latency;
 mod page;
 #[path = "../support/pages.rs"]
 mod pages;
+mod pair;
 mod profiles;
 mod proxy;
 mod readme;

@@ -1,6 +1,6 @@
 //! Quantiles of dependent values, with intervals.
 
-use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
+use super::bins::{Counts, INFINITE, bin_of, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
 use super::{Block, Bounds, Interval, Memory};
 
@@ -84,14 +84,20 @@ impl Sample {
         }
     }
 
-    /// Whether the share of values that never come is below `limit` in the long run, with the
-    /// confidence of [`Sample::seen`]. `None` if the run does not tell.
-    pub fn loses_less(&self, limit: f64, memory: Memory) -> Option<bool> {
-        let groups = self.groups_from(INFINITE);
-        let share = sum(&groups).above / (self.count.max(1) as f64);
-        let ranks = Ranks::of(limit, self.effective_of(&groups, memory));
-        let is_below = ranks.above_high.is_some_and(|most| share <= most);
+    /// Whether less than the share `above` of the values is above `limit` in the long run, with the
+    /// confidence of [`Sample::seen`]. `None` if the run does not tell, or is too short for the
+    /// `memory` of its queue. A limit counts to 0.8 %; above `f64::MAX` is what never came.
+    pub fn is_below(&self, limit: f64, above: f64, memory: Memory) -> Option<bool> {
+        let groups = self.groups_from(bin_of(limit) + 1);
+        let share = self.above(limit);
+        let ranks = Ranks::of(above, self.effective_of(&groups, memory));
+        let is_below = memory.fits_into(self.count) && ranks.above_high.is_some_and(|most| share <= most);
         (is_below || ranks.from_low.is_some_and(|least| share >= least)).then_some(is_below)
+    }
+
+    /// The share of values above `limit`, which counts to 0.8 %.
+    pub fn above(&self, limit: f64) -> f64 {
+        sum(&self.groups_from(bin_of(limit) + 1)).above / self.count.max(1) as f64
     }
 
     /// The number of independent values that would give the same precision, at most

@@ -1,5 +1,5 @@
-//! What must hold, as on the command line. A goal is for a percentile, like `p99.9-slowdown<=10`. An
-//! SLO has several goals and a loss, like `p99.9<500us,loss<0.01%`.
+//! What must hold, as on the command line. A goal is for a percentile, like `p99.9-slowdown<=10`.
+//! An SLO has several goals and a loss, like `p99.9<500us,loss<0.01%`.
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
@@ -7,6 +7,7 @@ use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, parse_duration};
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
@@ -115,9 +116,16 @@ fn sides(text: &str) -> Option<(&str, &str)> {
     Some((figure.trim(), limit.strip_prefix('=').unwrap_or(limit).trim()))
 }
 
-/// What a run must hold: one term or several.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Slo(pub(crate) Vec<Term>);
+/// What a run must hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Slo {
+    /// As it was written.
+    pub(crate) text: String,
+    /// One condition or several.
+    #[serde(skip)]
+    pub(crate) terms: Vec<Term>,
+}
 
 /// One condition of an SLO.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,17 +138,7 @@ pub(crate) enum Term {
 impl Slo {
     /// The goals for percentiles.
     pub(crate) fn goals(&self) -> impl Iterator<Item = &Goal> {
-        self.0.iter().filter_map(|term| if let Term::Goal(goal) = term { Some(goal) } else { None })
-    }
-}
-
-impl fmt::Display for Slo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let term = |term: &Term| match term {
-            Term::Goal(goal) => goal.to_string(),
-            Term::Loss(share) => format!("loss<={}%", factor(Some(share * 100.0))),
-        };
-        f.write_str(&self.0.iter().map(term).collect::<Vec<_>>().join(","))
+        self.terms.iter().filter_map(|term| if let Term::Goal(goal) = term { Some(goal) } else { None })
     }
 }
 
@@ -157,7 +155,8 @@ impl FromStr for Slo {
             Some(("loss", limit)) => loss(limit).map(Term::Loss),
             _ => term.parse().map(Term::Goal),
         };
-        text.split(',').map(term).collect::<Result<_, _>>().map(Slo)
+        let terms = text.split(',').map(term).collect::<Result<_, _>>()?;
+        Ok(Slo { text: text.to_owned(), terms })
     }
 }
 
@@ -201,9 +200,9 @@ mod tests {
     #[test]
     fn an_slo_has_goals_and_a_loss() {
         let slo: Slo = "p99.9<500us, p50-slowdown-short<=3,loss<0.01%".parse().expect("an SLO");
-        assert_eq!(slo.to_string(), "p99.9-latency<=500us,p50-slowdown-short<=3,loss<=0.010%");
-        assert_eq!(slo.to_string().parse(), Ok(slo.clone()));
-        assert_eq!((slo.0.last(), slo.goals().count()), (Some(&Term::Loss(0.000_1)), 2));
+        let goals = slo.goals().map(Goal::to_string).collect::<Vec<_>>();
+        assert_eq!(goals, ["p99.9-latency<=500us", "p50-slowdown-short<=3"]);
+        assert_eq!((slo.terms.last(), slo.text.parse()), (Some(&Term::Loss(0.000_1)), Ok(slo.clone())));
         for (text, said) in [
             ("p99<500us,", "`` is no goal"),
             ("loss<0.01", "`0.01` is no loss: write 0.0001%"),
