@@ -7,7 +7,7 @@ use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
 use crate::values::{COMPARED, list, number, positive, rate};
-use clap::{Arg, Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
@@ -32,17 +32,13 @@ pub(crate) enum Command {
     /// Drive a running server and report latency, slowdown and the fate of every request
     Run(Box<RunArguments>),
     /// Drive a running server at each of several rates: latency and loss over the rate
-    #[command(
-        mut_args(without(&AMOUNT)),
-        after_help = "Example:\n  loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --slo 'p99.9<5ms' --html sweep.html"
-    )]
+    ///
+    /// Example: loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --html sweep.html
     Sweep(Box<SweepArguments>),
-    /// Find the highest rate at which a running server holds an SLO
-    #[command(
-        mut_args(without(&["replay", "speed"])),
-        mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")),
-        after_help = "Example:\n  loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'"
-    )]
+    /// Find the highest rate at which a running server holds an SLO, beginning at --rate
+    ///
+    /// Example: loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
+    #[command(mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")))]
     Search(Box<SearchArguments>),
     /// Compare policies, with one fresh server for each, or two running servers: the same requests
     /// for each
@@ -110,6 +106,9 @@ pub(crate) struct RunArguments {
     /// SLO is undecided: exit code 3.
     #[arg(long, value_name = "SLO")]
     pub(crate) slo: Option<Slo>,
+    /// End the run as soon as this percentile is known within 10 %, at the latest after --duration
+    #[arg(long, value_name = "P", conflicts_with_all = ["replay", "retries"])]
+    pub(crate) until_known: Option<Percentile>,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
@@ -168,14 +167,8 @@ pub(crate) struct SearchArguments {
     pub(crate) run: RunArguments,
 }
 
-/// Flags of `run` that say how much is offered: not for a sweep, and but the first two not for a
-/// search.
-const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
-
-/// Leaves flags of `run` out of the help.
-fn without(flags: &'static [&str]) -> impl Fn(Arg) -> Arg {
-    |flag| if flags.contains(&flag.get_id().as_str()) { flag.hide(true) } else { flag }
-}
+/// Flags of `run` that say how much is offered; not for a sweep.
+const AMOUNT: [&str; 3] = ["rate", "load", "replay"];
 
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 7] = ["workload", "then", "rate", "load", "arrivals", "duration", "seed"];
@@ -266,8 +259,9 @@ pub(crate) struct OfferArguments {
     /// How requests follow one another (--help lists the ways)
     #[arg(long, value_name = "HOW", default_value = "poisson", long_help = Shape::help())]
     pub(crate) arrivals: Shape,
-    /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
+    /// Time measured in a run, after its warm-up [default: 10s, compare: 3s, with --until-known
+    /// 5min]
+    #[arg(long, visible_alias = "max-duration", value_name = "TIME", value_parser = positive)]
     pub(crate) duration: Option<Nanos>,
     /// Time driven before anything counts [default: 2s, compare: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

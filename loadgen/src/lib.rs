@@ -20,7 +20,6 @@ pub mod report;
 mod results;
 pub mod run;
 mod series;
-mod setup;
 pub mod sources;
 #[cfg(test)]
 mod tests;
@@ -31,8 +30,7 @@ use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
 use progress::Progress;
-use report::validity::Validity;
-use setup::Setup;
+use report::slo::UNKNOWN;
 use std::process::ExitCode;
 
 /// The whole command line, for programs that make manual pages and completions.
@@ -51,7 +49,7 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run_command(&arguments),
         Command::Sweep(arguments) => series::sweep(&arguments),
         Command::Search(arguments) => series::search(&arguments),
-        Command::Compare(arguments) => compare::compare(*arguments).map(Validity::exit_code),
+        Command::Compare(arguments) => compare::compare(*arguments).map(|is_known| if is_known { 0 } else { UNKNOWN }),
         Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| 0),
         Command::Plan(arguments) => lab::plan(&arguments).map(|()| 0),
         Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| 0),
@@ -73,12 +71,11 @@ fn told(error: &clap::Error) -> ExitCode {
 }
 
 fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
-    let setup = Setup::of(arguments)?;
-    let Setup { plan, endpoint, interrupt } = &setup;
+    let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
     let outputs = arguments.offer.outputs()?;
     let progress = Progress::new("run", plan, arguments.offer.quiet);
-    let outcome = run::execute(plan, endpoint.as_ref(), interrupt, progress)?;
-    let report = &outcome.report.judged(arguments.slo.as_ref());
+    let report = run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report;
+    let report = &report.judged(arguments.slo.as_ref());
     outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
     Ok(report.exit_code())
 }

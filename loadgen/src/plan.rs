@@ -52,6 +52,8 @@ pub struct Plan {
     /// The percentile that the run must know. `None` for the highest one that it knows, up to
     /// p99.9.
     pub percentile: Option<Percentile>,
+    /// The run ends as soon as it knows this percentile; `None` to go on for `duration`.
+    pub until_known: Option<Percentile>,
     /// Whether the run is one of several rounds that know a percentile only together. Such a run
     /// may be VALID without knowing it alone.
     pub is_round: bool,
@@ -107,7 +109,8 @@ impl Plan {
     ) -> Result<Plan, Failure> {
         let workers = agreed("--workers", arguments.workers, server.and_then(ServerView::workers))?;
         let time_scale = agreed("--time-scale", arguments.time_scale, server.and_then(ServerView::time_scale))?;
-        let defaults = Defaults { load: None, duration: Nanos::from_secs(10), warmup: Nanos::from_secs(2) };
+        let seconds = if arguments.until_known.is_some() { 300 } else { 10 };
+        let defaults = Defaults { load: None, duration: Nanos::from_secs(seconds), warmup: Nanos::from_secs(2) };
         let target = match (&arguments.target, endpoint, server) {
             (Some(target), ..) => resolve("--target", target)?,
             (None, Some(endpoint), Some(server)) => endpoint.target(server)?,
@@ -130,7 +133,9 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        Ok(Plan { profile, replay, sources: arguments.from, deadline_us, retrying, ..plan })
+        let (sources, until_known) = (arguments.from, arguments.until_known);
+        let percentile = plan.percentile.or(until_known);
+        Ok(Plan { profile, replay, sources, deadline_us, retrying, until_known, percentile, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -176,6 +181,7 @@ impl Plan {
             timeout: offer.timeout,
             retrying: Retrying::default(),
             percentile: offer.percentile,
+            until_known: None,
             is_round: false,
             seed: offer.seed,
             deadline_us: 0,

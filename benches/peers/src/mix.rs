@@ -153,6 +153,7 @@ impl Mix {
             then: None,
             arrivals: Shape::default(),
             replay: None,
+            until_known: None,
             duration: duration.times(self.longer),
             warmup,
             flows: 32 * cores,

@@ -21,7 +21,6 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::report::validity::Validity;
 use crate::results::Outputs;
 use crate::run;
 use flow_map::FlowMap;
@@ -102,17 +101,15 @@ pub(crate) struct ComparedRun {
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what
 /// went wrong.
-pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
+pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
     let began = clock::now();
     let interrupt = Interrupt::listen()?;
     if let Some((arguments, plan)) = &pair::of(&arguments)? {
         let outputs = arguments.offer.outputs()?;
         let heading = pair::heading(arguments, plan);
         outputs.show(&heading)?;
-        let make = |task: &Task, (number, runs), of_round, so_far: &str| {
-            let progress = |plan: &Plan| Progress::new(&task.arm, plan, arguments.offer.quiet);
-            let progress = |plan: &Plan| progress(plan).of_runs(number, runs, Nanos::ZERO).below(so_far);
-            pair::run(plan, task, of_round, &interrupt, progress)
+        let make = |task: &Task, place, of_round, so_far: &str| {
+            pair::run((arguments, plan), task, place, of_round, &interrupt, so_far)
         };
         let campaign = Campaign { arguments, plan, interrupt: &interrupt, began, make: &make };
         return campaign.carry_out(&outputs, &heading, None, None);
@@ -152,12 +149,11 @@ impl CompareReport {
         self.arms = Arm::all(&self.runs);
     }
 
-    /// VALID if a verdict, a run or virtual time says anything.
-    fn validity(&self) -> Validity {
-        let is_known = self.virtual_time.is_some()
+    /// Whether a verdict, a run or virtual time says anything.
+    fn is_known(&self) -> bool {
+        self.virtual_time.is_some()
             || self.verdicts.iter().any(|verdict| verdict.is_usable)
-            || self.runs.iter().any(pooled::counts);
-        if is_known { Validity::Valid } else { Validity::Invalid }
+            || self.runs.iter().any(pooled::counts)
     }
 }
 
@@ -182,7 +178,7 @@ impl Campaign<'_> {
         heading: &str,
         host: Option<Host>,
         virtual_time: Option<VirtualTime>,
-    ) -> Result<Validity, Failure> {
+    ) -> Result<bool, Failure> {
         let (arguments, plan, schema) = (self.arguments, self.plan, "forebay-compare/1");
         // Before anything is compared, so that what is shown does not choose it.
         let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
@@ -200,7 +196,7 @@ impl Campaign<'_> {
             text += &text::accounts(&report, plan);
         }
         outputs.finish(&text, || &report, || text::page(&report, heading))?;
-        Ok(report.validity())
+        Ok(report.is_known())
     }
 
     /// Makes the runs of all tasks. While time is left, it repeats runs that do not count, with the

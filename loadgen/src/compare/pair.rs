@@ -46,14 +46,16 @@ pub(super) fn heading(arguments: &CompareArguments, plan: &Plan) -> String {
 
 /// Drives the server of `task` as in `plan`.
 pub(super) fn run(
-    plan: &Plan,
+    (arguments, plan): (&CompareArguments, &Plan),
     task: &Task,
+    (number, runs): (usize, usize),
     of_round: Option<Percentile>,
     interrupt: &Interrupt,
-    progress: impl FnOnce(&Plan) -> Progress,
+    so_far: &str,
 ) -> Result<ComparedRun, Failure> {
     let target = plan::resolve("--a or --b", &task.policy)?;
     let plan = Plan { target, seed: task.seed, ..plan.clone() }.of_round(of_round);
-    let report = run::execute(&plan, None, interrupt, progress(&plan))?.report;
+    let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, runs, Nanos::ZERO);
+    let report = run::execute(&plan, None, interrupt, progress.below(so_far))?.report;
     Ok(ComparedRun { report, arm: task.arm.clone(), server: None, simulated: None })
 }

@@ -3,6 +3,7 @@
 use crate::compare::ComparedRun;
 use crate::lab::stats::{Block, Bounds, Interval, Sample};
 use crate::report::by_class::ByClass;
+use crate::report::run_result::RunResult;
 use crate::report::validity::Effect;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
@@ -52,12 +53,11 @@ impl Arm {
             Some(ByClass(classes.map(block).collect()))
         };
         let unknown = |block: &Block| block.bounded(Bounds::new(|_| Interval::UNKNOWN));
-        let [slowdown, latency_us] = [
-            pooled(&|run| Some(run.report.result.slowdowns.clone())),
-            pooled(&|run| Some(run.report.result.latencies.clone())),
-        ]
-        .map(|blocks| blocks.expect("there is a run"))
-        .map(|blocks| if valid.is_empty() { blocks.map(unknown) } else { blocks });
+        let measured = |of: fn(&RunResult) -> &ByClass<Sample>| {
+            let blocks = pooled(&|run| Some(of(&run.report.result).clone())).expect("there is a run");
+            if valid.is_empty() { blocks.map(unknown) } else { blocks }
+        };
+        let (slowdown, latency_us) = (measured(|result| &result.slowdowns), measured(|result| &result.latencies));
         let simulated = pooled(&|run| Some(run.simulated.as_ref()?.slowdowns.clone()));
         let at_most = latency_us.0.iter().map(|(class, _)| {
             let is_raised = |percentile: &Percentile| {

@@ -5,23 +5,18 @@ use crate::sources::nth;
 use anyhow::{Context, Result};
 use forebay::config::Network;
 use forebay::inside::net::Drops;
-use forebay::time::{Nanos, clock};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
 
 /// Receive buffer requested per socket. A flow carries a small part of the load, so this suffices
 /// while our receiver stalls. The usual system limit does not allow more.
 const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
 /// Descriptors for everything else: standard streams, poll, admin connection, pipes to servers.
 const OTHER_DESCRIPTORS: u64 = 64;
-
-/// The interval of [`settle`].
-const SETTLE_LOOK: Duration = Duration::from_millis(20);
 
 /// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps. They send
 /// from `sources`, or from an address that the system chooses.
@@ -44,19 +39,6 @@ pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let mut drops = Drops::new(sockets.len());
     drops.read(sockets).context("reading what the kernel dropped at our sockets")?;
     drops.totals().sum::<Option<u64>>().context("the kernel does not tell what it dropped at our sockets")
-}
-
-/// Waits until nothing has come over `sockets` for `silence`, at most `most` in all. What a server
-/// still has in its queues would delay the next run.
-pub(crate) fn settle(sockets: &[UdpSocket], silence: Nanos, most: Nanos) {
-    let began = clock::now();
-    let (mut heard, mut buffer) = (began, [0; 1]);
-    while clock::now().minus(heard) < silence && clock::now().minus(began) < most {
-        std::thread::sleep(SETTLE_LOOK);
-        if sockets.iter().filter(|socket| socket.recv(&mut buffer).is_ok()).count() > 0 {
-            heard = clock::now();
-        }
-    }
 }
 
 fn open_one(target: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket> {

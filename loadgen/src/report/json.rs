@@ -7,7 +7,7 @@ use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::run_result::{Fates, RunResult};
-use crate::report::slo::{Held, Judged, UNHELD};
+use crate::report::slo::{Held, Judged, UNHELD, UNKNOWN};
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
@@ -143,7 +143,7 @@ impl RunReport {
         match (self.verdict, self.slo.as_ref().map(|slo| slo.verdict)) {
             (Validity::Valid, None | Some(Held::Holds)) => 0,
             (Validity::Valid, Some(Held::Fails)) => UNHELD,
-            _ => Validity::Invalid.exit_code(),
+            _ => UNKNOWN,
         }
     }
 

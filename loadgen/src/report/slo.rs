@@ -10,6 +10,8 @@ use forebay::fate::CLASS_NAMES;
 use forebay::metrics::ALL_CLASSES;
 use serde::Serialize;
 
+/// The exit code where nothing is known.
+pub(crate) const UNKNOWN: u8 = 3;
 /// The exit code where an SLO is known not to hold.
 pub(crate) const UNHELD: u8 = 4;
 
@@ -28,13 +30,23 @@ pub(crate) enum Held {
     Fails,
 }
 
+impl Held {
+    /// One word.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Held::Holds => "holds",
+            Held::Undecided => "undecided",
+            Held::Fails => "fails",
+        }
+    }
+}
+
 /// What a run says about an SLO.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Judged {
-    slo: Slo,
     pub(crate) verdict: Held,
-    /// The terms on which the verdict rests, each with its value and limit.
-    pub(crate) terms: Vec<String>,
+    /// The values and limits of the terms on which the verdict rests.
+    pub(crate) why: String,
 }
 
 /// The plan of a run that must tell whether `slo` holds. Its percentile is the highest of the SLO
@@ -43,12 +55,12 @@ pub(crate) struct Judged {
 /// # Errors
 /// A usage failure if the requests of `plan` do not have a figure or a class of the SLO.
 pub(crate) fn planned(plan: Plan, slo: &Slo) -> Result<Plan, Failure> {
-    let is_known = |goal: &&Goal| {
+    let is_unknown = |goal: &&Goal| {
         let has_class = goal.class.is_none() || plan.class_names().contains(&class_of(goal));
-        has_class && (goal.is_latency || plan.workload.has_costs())
+        !has_class || !goal.is_latency && !plan.workload.has_costs()
     };
-    if let Some(unknown) = slo.goals().find(|goal| !is_known(goal)) {
-        return Err(Failure::usage(format!("--slo {unknown}: these requests have no such class, or no known cost")));
+    if let Some(goal) = slo.goals().find(is_unknown) {
+        return Err(Failure::usage(format!("--slo {goal}: these requests have no such class, or no known cost")));
     }
     let highest = slo.goals().map(|goal| goal.percentile).max();
     // The limit need not be known within a factor of 2 to be told from the figure.
@@ -60,12 +72,7 @@ impl Judged {
         let terms: Vec<_> = slo.terms.iter().map(|term| judged(term, report)).collect();
         let verdict = terms.iter().map(|(held, _)| *held).max().unwrap_or(Held::Undecided);
         let told = terms.into_iter().filter(|(held, _)| *held == verdict).map(|(_, told)| told);
-        Judged { slo: slo.clone(), verdict, terms: told.collect() }
-    }
-
-    /// The terms in one line.
-    pub(crate) fn told(&self) -> String {
-        self.terms.join("; ")
+        Judged { verdict, why: told.collect::<Vec<_>>().join("; ") }
     }
 }
 
@@ -76,14 +83,8 @@ fn class_of(goal: &Goal) -> &'static str {
 /// What `report` says of `term`. Where the host was late, a figure fails only beyond what the host
 /// may have added.
 fn judged(term: &Term, report: &RunReport) -> (Held, String) {
-    let RunReport { result, facts, .. } = report;
-    let goal = if let Term::Goal(goal) = term { Some(goal) } else { None };
-    let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(goal), goal.percentile));
-    // A loss is what takes longer than any time.
-    let (limit, above) = match term {
-        Term::Goal(goal) => (goal.limit, 1.0 - percentile.quantile()),
-        Term::Loss(share) => (f64::MAX, *share),
-    };
+    let (RunReport { result, facts, .. }, Term { goal, limit, above }) = (report, *term);
+    let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(&goal), goal.percentile));
     let (figures, unit_us) = match goal {
         Some(Goal { is_latency: false, .. }) => (&result.slowdowns, *result.shortest_us.of(class).expect("a class")),
         _ => (&result.latencies, 1.0),
@@ -93,20 +94,16 @@ fn judged(term: &Term, report: &RunReport) -> (Held, String) {
     let latency_us = result.latency_us.of(class).and_then(|block| block.percentile(percentile));
     let raised_us = || raised_us(result, facts, percentile, latency_us.unwrap_or(f64::INFINITY));
     let beyond = limit + report.effect.map_or(0.0, |_| raised_us().unwrap_or(f64::INFINITY)) / unit_us;
-    let value = sample.quantile(1.0 - above);
-    let grows = sample.grows();
+    let (value, grows) = (sample.quantile(1.0 - above), sample.grows());
     // A latency that grows must stay below the limit for twice as long.
-    let held = if sample.is_below(if grows { limit / GROWN } else { limit }, above, memory) == Some(true) {
-        Held::Holds
-    } else if sample.is_below(beyond, above, memory) == Some(false) || grows && value > beyond {
-        Held::Fails
-    } else {
-        Held::Undecided
+    let held = match sample.is_below(if grows { limit / GROWN } else { limit }, above, memory) {
+        Some(true) => Held::Holds,
+        _ if sample.is_below(beyond, above, memory) == Some(false) || grows && value > beyond => Held::Fails,
+        _ => Held::Undecided,
     };
-    let [share, above] = [sample.above(limit), above].map(|share| factor(Some(share * 100.0)));
-    let told = goal.map(|goal| {
-        let [value, limit] = [value, limit].map(|figure| goal.shown(figure));
-        format!("{} = {value}, limit {limit}: {share} % of {} are above", goal.name(), grouped(sample.count()))
-    });
-    (held, told.unwrap_or_else(|| format!("loss = {share} % of {}, limit {above} %", grouped(sample.count()))))
+    let percent = |share: f64| format!("{} % of {}", factor(Some(share * 100.0)), grouped(sample.count()));
+    let (share, most) = (percent(sample.above(limit)), factor(Some(above * 100.0)));
+    let told =
+        |goal: Goal| format!("{} = {}, limit {}: {share} are above", goal.name(), goal.shown(value), goal.shown(limit));
+    (held, goal.map_or_else(|| format!("loss = {share}, limit {most} %"), told))
 }

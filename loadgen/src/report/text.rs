@@ -1,12 +1,13 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
-use crate::lab::stats::Block;
+use crate::drive::until::is_narrow;
+use crate::lab::stats::{Block, Interval};
 use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::slo::Held;
+use crate::report::slo::Judged;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
 use forebay::metrics::Percentile;
@@ -27,18 +28,23 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text + &accounts(plan, report) + &verdict(report) + &slo(report)
+    text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report)
 }
 
 /// Whether the SLO holds, if there is one.
 fn slo(report: &RunReport) -> String {
-    let Some(judged) = &report.slo else { return String::new() };
-    let word = match judged.verdict {
-        Held::Holds => "SLO holds",
-        Held::Undecided => "SLO undecided, measure longer (--duration)",
-        Held::Fails => "SLO FAILS",
+    let said = |judged: &Judged| wrapped("", &format!("SLO {}: {}", judged.verdict.name(), judged.why), "  ");
+    report.slo.as_ref().map_or_else(String::new, said)
+}
+
+/// How well the percentile of `--until-known` is known.
+fn until_known(plan: &Plan, report: &RunReport) -> String {
+    let Some((percentile, bounds)) = plan.until_known.zip(report.result.latency_us.all().bounds) else {
+        return String::new();
     };
-    wrapped("", &format!("{word}: {}", judged.told()), "  ")
+    let interval @ Interval { low, high } = bounds.interval(percentile);
+    let [low, high] = [low, high].map(|us| time(Some(us).filter(|us| us.is_finite())));
+    format!("{percentile} {}known within 10 %: {low} to {high}\n", if is_narrow(interval) { "" } else { "not " })
 }
 
 /// The whole report as a self-contained page: percentiles of each class, and the outcome of the
@@ -112,8 +118,7 @@ pub(crate) fn conditions(plan: &Plan, seeds: &str) -> String {
     format!("{} {warmup}, {} flows, seed {seeds}", plan.duration, grouped(plan.flows.into()))
 }
 
-/// What was offered, for how long, and to which server.
-pub(crate) fn heading(plan: &Plan, report: &RunReport) -> String {
+fn heading(plan: &Plan, report: &RunReport) -> String {
     let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
     let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
     let server = format!("{}; server {}{policy}{burn}", conditions(plan, &plan.seed.to_string()), plan.target);

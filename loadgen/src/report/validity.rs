@@ -23,13 +23,6 @@ pub enum Validity {
     Invalid,
 }
 
-impl Validity {
-    /// The exit code of a command with such a result.
-    pub(crate) fn exit_code(self) -> u8 {
-        if self == Validity::Valid { 0 } else { 3 }
-    }
-}
-
 /// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
 /// report.
 #[derive(Clone, Debug, Serialize)]

@@ -4,7 +4,6 @@ use super::Series;
 use crate::lab::study::goal::Slo;
 use crate::page;
 use crate::report::json::RunReport;
-use crate::report::slo::Held;
 use crate::report::text::{NOT_KNOWN, cell, conditions};
 use crate::report::validity::Validity;
 use crate::text::{factor, rate, table, time, wrapped};
@@ -26,10 +25,10 @@ pub(super) fn render(series: &Series<'_>) -> String {
 }
 
 fn heading(series: &Series<'_>) -> String {
-    let plan = &series.setup.plan;
+    let plan = &series.setup.0;
     let slo = series.slo.map_or_else(String::new, |slo| format!("; SLO {}", slo.text));
-    let conditions = conditions(plan, &format!("from {} on", plan.seed));
-    wrapped("", &format!("{}; {conditions}; server {}{slo}", plan.offered(), plan.target), "  ")
+    let seeds = conditions(plan, &format!("from {} on", plan.seed));
+    wrapped("", &format!("{}; {seeds}; server {}{slo}", plan.offered(), plan.target), "  ")
 }
 
 fn line(run: &RunReport) -> Vec<String> {
@@ -44,19 +43,14 @@ fn line(run: &RunReport) -> Vec<String> {
 /// Whether to trust a run, and whether it holds the SLO.
 fn verdict(run: &RunReport) -> String {
     let valid = if run.verdict == Validity::Valid { "VALID" } else { "INVALID" };
-    let held = run.slo.as_ref().filter(|_| run.is_usable()).map(|slo| match slo.verdict {
-        Held::Holds => ", holds",
-        Held::Undecided => ", undecided",
-        Held::Fails => ", fails",
-    });
-    format!("{valid}{}", held.unwrap_or_default())
+    let judged = run.slo.as_ref().filter(|_| run.is_usable());
+    judged.map_or_else(|| valid.to_owned(), |judged| format!("{valid}, {}", judged.verdict.name()))
 }
 
-/// Why a run is INVALID, or does not hold.
+/// Why a run is INVALID, or what is known of its SLO.
 fn note(run: &RunReport) -> String {
-    let judged = run.slo.as_ref().filter(|slo| slo.verdict != Held::Holds && run.is_usable());
-    let why = run.reasons.first().cloned().or_else(|| judged.map(|slo| slo.told()));
-    why.map_or_else(String::new, |why| wrapped("    ", &why, "    "))
+    let why = run.reasons.first().or(run.slo.as_ref().map(|judged| &judged.why));
+    why.map_or_else(String::new, |why| wrapped("    ", why, "    "))
 }
 
 /// Latency and loss over the rate, as a self-contained page.
@@ -64,7 +58,7 @@ pub(super) fn page(series: &Series<'_>) -> String {
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let goals = series.slo.into_iter().flat_map(Slo::goals).filter(|goal| goal.is_latency && goal.class.is_none());
     let data = json!({
-        "title": series.answer.as_ref().map_or_else(|| series.setup.plan.offered(), |answer| plain(answer.said())),
+        "title": series.answer.as_ref().map_or_else(|| series.setup.0.offered(), |answer| plain(answer.said())),
         "about": plain(heading(series)),
         "limits": goals.map(|goal| (goal.to_string(), goal.limit)).collect::<Vec<_>>(),
         "knee": series.answer.as_ref().and_then(|answer| answer.holds_rps),

@@ -49,7 +49,7 @@ fn a_sweep_has_a_line_for_each_rate() {
         (of("offered_rps"), of("seed")),
         ([100.0, 200.0, 300.0].map(Some).into(), [1.0, 2.0, 3.0].map(Some).into())
     );
-    assert_eq!((number(&report, "/answer/holds_rps"), number(&report, "/answer/beyond_rps")), (200.0, 300.0), "{text}");
+    assert_eq!((number(&report, "/answer/holds_rps"), number(&report, "/answer/beyond/rps")), (200.0, 300.0), "{text}");
     assert!(text.contains("holds at 200/s, fails at 300/s: p50-latency = ") && text.contains("VALID, holds"), "{text}");
     let Some(page) = page else { return };
     assert!(page["title"]["text"].as_str().is_some_and(|title| title.starts_with("holds at")), "{page}");
@@ -61,9 +61,9 @@ fn a_sweep_has_a_line_for_each_rate() {
 fn a_search_finds_the_capacity_within_5_percent() {
     let _alone = alone();
     let (report, text, code, _) = series("search", "--rate 110 --slo p50<60ms");
-    let (holds, fails) = (number(&report, "/answer/holds_rps"), number(&report, "/answer/beyond_rps"));
+    let (holds, fails) = (number(&report, "/answer/holds_rps"), number(&report, "/answer/beyond/rps"));
     assert!((237.0..=275.0).contains(&holds) && fails > 250.0 && fails <= 1.05 * holds, "{text}");
-    assert_eq!((code, report["answer"]["beyond"].as_str()), (Some(0), Some("fails")), "{text}");
+    assert_eq!((code, report["answer"]["beyond"]["verdict"].as_str()), (Some(0), Some("fails")), "{text}");
     let runs = report["runs"].as_array().expect("runs");
     assert!(runs.iter().map(|run| run["seed"].as_u64()).eq((1..).take(runs.len()).map(Some)), "{text}");
     // Nothing holds what no server does.

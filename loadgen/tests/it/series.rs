@@ -41,6 +41,26 @@ fn a_run_is_a_gate() {
     assert_eq!(invalid.code, Some(3), "{}", invalid.reasons());
 }
 
+// Does a run end as soon as it knows its percentile, and wait for the replies to what it sent?
+#[test]
+fn a_run_ends_when_it_knows() {
+    let server = Server::start(|request| vec![(Status::Ok, Nanos::from_millis(90 + request.id * 17 % 11))]);
+    let flags = "--rate 1000 --warmup 0s --timeout 300ms --until-known 50";
+    let (report, heard, output) = run(server, flags);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!((1.3..20.0).contains(&number(&report, "/duration_s")), "{text}");
+    assert!(text.contains("p50 known within 10 %: ") && text.contains("VALID for p50"), "{text}");
+    assert!(report["fates"]["answered"] == report["sent"] && heard.len() as f64 == number(&report, "/sent"), "{text}");
+    // At most one look, so that the run goes on to its end.
+    let server = Server::start(|request| vec![(Status::Ok, Nanos::from_millis(90 + request.id * 17 % 11))]);
+    let (_, _, output) = run(
+        server,
+        &format!("{flags} --max-duration 1s --percentile 50 --until-known 99.99").replace("--until-known 50 ", ""),
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("p99.99 not known within 10 %: "), "{text}");
+}
+
 // Does each command of the page do what it says? Method: in short, with a server that answers at
 // once.
 #[test]

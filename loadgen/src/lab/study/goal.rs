@@ -3,6 +3,7 @@
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
+use crate::values::number;
 use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
@@ -129,16 +130,18 @@ pub(crate) struct Slo {
 
 /// One condition of an SLO.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Term {
-    Goal(Goal),
-    /// The largest share of requests that may stay without an answer in time, above 0.
-    Loss(f64),
+pub(crate) struct Term {
+    /// The goal; `None` for a loss, which is what takes longer than any time.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) limit: f64,
+    /// The share of requests that may be above the limit.
+    pub(crate) above: f64,
 }
 
 impl Slo {
     /// The goals for percentiles.
     pub(crate) fn goals(&self) -> impl Iterator<Item = &Goal> {
-        self.terms.iter().filter_map(|term| if let Term::Goal(goal) = term { Some(goal) } else { None })
+        self.terms.iter().filter_map(|term| term.goal.as_ref())
     }
 }
 
@@ -147,13 +150,14 @@ impl FromStr for Slo {
 
     fn from_str(text: &str) -> Result<Slo, String> {
         let loss = |limit: &str| {
-            let percent: Option<f64> = limit.strip_suffix('%').and_then(|percent| percent.trim_end().parse().ok());
-            let share = percent.filter(|percent| (0.000_1..=50.0).contains(percent)).map(|percent| percent / 100.0);
-            share.ok_or_else(|| format!("`{limit}` is no loss: write 0.0001% to 50%, like loss<0.01%"))
+            let remedy = format!("`{limit}` is no loss: write 0.0001% to 50%, like loss<0.01%");
+            number(limit.strip_suffix('%').unwrap_or_default(), 0.000_1..=50.0, &remedy).map(|percent| percent / 100.0)
         };
+        let of_goal =
+            |goal: Goal| Term { goal: Some(goal), limit: goal.limit, above: 1.0 - goal.percentile.quantile() };
         let term = |term: &str| match sides(term) {
-            Some(("loss", limit)) => loss(limit).map(Term::Loss),
-            _ => term.parse().map(Term::Goal),
+            Some(("loss", limit)) => loss(limit).map(|above| Term { goal: None, limit: f64::MAX, above }),
+            _ => term.parse().map(of_goal),
         };
         let terms = text.split(',').map(term).collect::<Result<_, _>>()?;
         Ok(Slo { text: text.to_owned(), terms })
@@ -202,7 +206,7 @@ mod tests {
         let slo: Slo = "p99.9<500us, p50-slowdown-short<=3,loss<0.01%".parse().expect("an SLO");
         let goals = slo.goals().map(Goal::to_string).collect::<Vec<_>>();
         assert_eq!(goals, ["p99.9-latency<=500us", "p50-slowdown-short<=3"]);
-        assert_eq!((slo.terms.last(), slo.text.parse()), (Some(&Term::Loss(0.000_1)), Ok(slo.clone())));
+        assert_eq!((slo.terms[2].above, slo.terms[2].goal, slo.text.parse()), (0.000_1, None, Ok(slo.clone())));
         for (text, said) in [
             ("p99<500us,", "`` is no goal"),
             ("loss<0.01", "`0.01` is no loss: write 0.0001%"),
