@@ -1,9 +1,9 @@
 //! Ends a run once a percentile of the latency is known (`--until-known`).
 //!
-//! A rule that looks at an interval until it is narrow stops too soon, because the interval is
-//! narrowest where the run has seen too little of its tail. So there are few looks, each after half
-//! as much time again, at times that do not depend on the values. Two in a row must find the
-//! interval narrow. A look takes the requests that were due before a time, once each has its answer
+//! A rule that looks at an interval until it is narrow stops too soon. The interval is narrowest
+//! where the run has seen too little of its tail. So there are few looks, each after half as much
+//! time again, at times that do not depend on the values. Two in a row must find the interval
+//! narrow. A look takes the requests that were due before a time, once each has its answer
 //! or is late.
 
 use crate::drive::live::Live;

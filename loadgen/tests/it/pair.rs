@@ -40,9 +40,9 @@ fn two_servers_of_the_bench_protocol() {
     assert_eq!(runs[0]["sent"], runs[1]["sent"], "the same requests");
     let verdict = &report["verdicts"][0];
     assert_eq!((&verdict["policy"], &verdict["against"], &report["host"]), (&json!(b), &json!(a), &Value::Null));
-    let ratio = number(verdict, "/ratio");
-    assert!((0.2..0.5).contains(&ratio) && number(verdict, "/low") <= ratio, "{verdict}");
-    assert!(text.contains(&format!("Comparing {a} and {b}: fixed:1ms")) && text.contains("x higher p"), "{text}");
+    // Where the host was late, the ratio has one end or none.
+    assert!(verdict["ratio"].as_f64().is_none_or(|ratio| (0.2..0.5).contains(&ratio)), "{verdict}");
+    assert!(text.contains(&format!("Comparing {a} and {b}: fixed:1ms")), "{text}");
     assert!(text.contains("Measured: slowdown of all requests"), "{text}");
     let slowdown = number(&report, "/arms/1/slowdown/all/p50") / number(&report, "/arms/0/slowdown/all/p50");
     assert!((2.0..4.0).contains(&slowdown), "{slowdown}");

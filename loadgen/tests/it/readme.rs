@@ -13,6 +13,8 @@ use std::process::Command;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
 const CLONE: &str = "git clone \"$REPOSITORY\" forebay && cd forebay";
+/// What it installs is the program of these tests.
+const INSTALL: &str = "cargo install --path loadgen";
 /// `profiles.rs`, `series.rs` and `pair.rs` run these.
 pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
 pub(crate) const RUN_SWEEP: &str = "cargo run --release -p loadgen -- sweep ";
@@ -64,6 +66,7 @@ fn every_command_is_one_that_a_test_here_runs() {
         let known = [
             CLONE,
             ASK,
+            INSTALL,
             RUN_LOADGEN,
             RUN_FOREBAY,
             RUN_RUN,
