@@ -74,8 +74,7 @@ fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
     let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
     let outputs = arguments.offer.outputs()?;
     let progress = Progress::new("run", plan, arguments.offer.quiet);
-    let report = run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report;
-    let report = &report.judged(arguments.slo.as_ref());
+    let report = &run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report.judged(arguments.slo.as_ref());
     outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
     Ok(report.exit_code())
 }

@@ -26,27 +26,30 @@ pub(super) struct Answer {
     pub(super) holds_rps: Option<f64>,
     /// The lowest rate at which it is not known to hold.
     beyond: Option<Seen>,
+    /// At most this many times `holds_rps` may be the lowest rate that does not hold.
+    #[serde(skip)]
+    near: f64,
 }
 
 impl Answer {
-    pub(super) fn of(tried: &[Seen]) -> Answer {
+    pub(super) fn of(tried: &[Seen], near: f64) -> Answer {
         let not_held = tried.iter().filter(|seen| seen.verdict != Held::Holds);
         let beyond = not_held.min_by(|one, other| one.rps.total_cmp(&other.rps));
         let is_below = |seen: &&Seen| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
         let holds_rps = tried.iter().filter(is_below).map(|seen| seen.rps).max_by(f64::total_cmp);
-        Answer { holds_rps, beyond: beyond.cloned() }
+        Answer { holds_rps, beyond: beyond.cloned(), near }
     }
 
     /// The rate to try next; `None` if both rates are near one another.
     fn next(&self) -> Option<f64> {
         match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.rps)) {
-            (Some(holds), Some(beyond)) => (beyond > holds * NEAR).then(|| (holds * beyond).sqrt()),
+            (Some(holds), Some(beyond)) => (beyond > holds * self.near).then(|| (holds * beyond).sqrt()),
             (Some(holds), None) => Some(holds * 2.0),
             (None, beyond) => beyond.map(|beyond| beyond / 2.0),
         }
     }
 
-    /// The exit code of a search: 0 if the rate is found, 4 if the SLO fails at each, else 3.
+    /// The exit code: 0 if the rate is found, 4 if the SLO fails at each, else 3.
     pub(super) fn exit_code(&self) -> u8 {
         match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.verdict)) {
             (Some(_), Some(Held::Fails)) if self.next().is_none() => 0,
@@ -58,11 +61,10 @@ impl Answer {
     /// One sentence.
     pub(super) fn said(&self) -> String {
         let holds = self.holds_rps.map_or("at no rate that was tried".to_owned(), |rps| format!("at {}/s", rate(rps)));
-        let beyond =
-            self.beyond.as_ref().map_or("no higher rate was tried".to_owned(), |Seen { rps, verdict, why }| {
-                format!("{} at {}/s: {why}", verdict.name(), rate(*rps))
-            });
-        wrapped("", &format!("holds {holds}, {beyond}"), "  ")
+        let said = |Seen { rps, verdict, why }: &Seen| format!("{} at {}/s: {why}", verdict.name(), rate(*rps));
+        let beyond = self.beyond.as_ref().map_or("no higher rate was tried".to_owned(), said);
+        let start = if self.exit_code() == UNKNOWN { "inconclusive: " } else { "" };
+        wrapped(start, &format!("holds {holds}, {beyond}"), "  ")
     }
 }
 
@@ -72,10 +74,9 @@ pub(super) fn search<E>(start: f64, mut look: impl FnMut(f64) -> Result<Option<S
     let (mut tried, mut next) = (Vec::new(), Some(start));
     while let Some(rate) = next.filter(|_| tried.len() < RATES_MAX) {
         tried.extend(look(rate)?);
-        let answer = Answer::of(&tried);
-        next = answer.next().filter(|_| tried.last().is_some_and(|seen| seen.rps == rate));
+        next = Answer::of(&tried, NEAR).next().filter(|_| tried.last().is_some_and(|seen| seen.rps == rate));
     }
-    Ok(Answer::of(&tried))
+    Ok(Answer::of(&tried, NEAR))
 }
 
 #[cfg(test)]
@@ -126,6 +127,7 @@ mod tests {
         let (late, _) = found(1_000.0, 8_765.0, 0.0, 3);
         assert_eq!((late.exit_code(), late.holds_rps, verdict(&late)), (3, Some(4_000.0), None));
         assert!(late.said().contains("no higher rate was tried"), "{}", late.said());
+        assert!(late.said().starts_with("inconclusive: holds at 4,000/s"), "{}", late.said());
         let (early, looks) = found(1_000.0, 8_765.0, 0.0, 6);
         assert_eq!((early.exit_code(), verdict(&early), looks), (3, Some(Held::Fails), 7), "not near enough");
         let (endless, looks) = found(1.0, f64::MAX, 0.0, 1_000);
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn the_lowest_rate_that_fails_counts() {
         let tried = [(1.0, Held::Holds), (2.0, Held::Fails), (3.0, Held::Holds), (4.0, Held::Undecided)];
-        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }));
+        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), f64::MAX);
         assert_eq!((answer.holds_rps, answer.beyond.map(|beyond| beyond.rps)), (Some(1.0), Some(2.0)));
     }
 }

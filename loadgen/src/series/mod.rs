@@ -55,7 +55,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
             break;
         }
     }
-    series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>()));
+    series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>(), f64::MAX));
     outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
     Ok(if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
 }
