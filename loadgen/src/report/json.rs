@@ -126,7 +126,7 @@ impl RunReport {
 
     /// Says whether it holds `slo`.
     pub(crate) fn judged(self, slo: Option<&Slo>) -> RunReport {
-        RunReport { slo: slo.map(|slo| Judged::of(slo, &self)), ..self }
+        RunReport { slo: slo.map(|slo| Judged::of(slo, &self.result, &self.facts, self.effect)), ..self }
     }
 
     /// Whether its verdict on the SLO stands. It does if only the host was late, which the verdict

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::lab::study::goal::{Goal, Slo, Term};
 use crate::plan::Plan;
-use crate::report::json::RunReport;
-use crate::report::validity::raised_us;
+use crate::report::run_result::RunResult;
+use crate::report::validity::{Effect, Facts, raised_us};
 use crate::text::{factor, grouped};
 use forebay::fate::CLASS_NAMES;
 use forebay::metrics::ALL_CLASSES;
@@ -68,8 +68,9 @@ pub(crate) fn planned(plan: Plan, slo: &Slo) -> Result<Plan, Failure> {
 }
 
 impl Judged {
-    pub(crate) fn of(slo: &Slo, report: &RunReport) -> Judged {
-        let terms: Vec<_> = slo.terms.iter().map(|term| judged(term, report)).collect();
+    /// What a run says about `slo`. `effect` is how its figures are wrong, if they are.
+    pub(crate) fn of(slo: &Slo, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> Judged {
+        let terms: Vec<_> = slo.terms.iter().map(|term| judged(term, result, facts, effect)).collect();
         let verdict = terms.iter().map(|(held, _)| *held).max().unwrap_or(Held::Undecided);
         let told = terms.into_iter().filter(|(held, _)| *held == verdict).map(|(_, told)| told);
         Judged { verdict, why: told.collect::<Vec<_>>().join("; ") }
@@ -80,10 +81,10 @@ fn class_of(goal: &Goal) -> &'static str {
     goal.class.map_or(ALL_CLASSES, |class| CLASS_NAMES[usize::from(class)])
 }
 
-/// What `report` says of `term`. Where the host was late, a figure fails only beyond what the host
+/// What a run says of `term`. Where the host was late, a figure fails only beyond what the host
 /// may have added.
-fn judged(term: &Term, report: &RunReport) -> (Held, String) {
-    let (RunReport { result, facts, .. }, Term { goal, limit, above }) = (report, *term);
+fn judged(term: &Term, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> (Held, String) {
+    let Term { goal, limit, above } = *term;
     let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(&goal), goal.percentile));
     let (figures, unit_us) = match goal {
         Some(Goal { is_latency: false, .. }) => (&result.slowdowns, *result.shortest_us.of(class).expect("a class")),
@@ -93,7 +94,7 @@ fn judged(term: &Term, report: &RunReport) -> (Held, String) {
     let memory = result.memory.of_share(sample.count() as f64 / figures.all().count().max(1) as f64);
     let latency_us = result.latency_us.of(class).and_then(|block| block.percentile(percentile));
     let raised_us = || raised_us(result, facts, percentile, latency_us.unwrap_or(f64::INFINITY));
-    let beyond = limit + report.effect.map_or(0.0, |_| raised_us().unwrap_or(f64::INFINITY)) / unit_us;
+    let beyond = limit + effect.map_or(0.0, |_| raised_us().unwrap_or(f64::INFINITY)) / unit_us;
     let (value, grows) = (sample.quantile(1.0 - above), sample.grows());
     // A latency that grows must stay below the limit for twice as long.
     let held = match sample.is_below(if grows { limit / GROWN } else { limit }, above, memory) {
