@@ -21,7 +21,10 @@ cost=${COST:-500us}
 scale=${SCALE:-20}
 . "${0%/*}/server.sh"
 
-rate() { awk "BEGIN { print $1 * $capacity }"; }
+# 8 s, at a time scale of 1.
+half=$(awk "BEGIN { print 8000 / $scale }")ms
+
+rate() { awk "BEGIN { print ($1) * $capacity }"; }
 
 row() {
     # shellcheck disable=SC2086 # the lists are words
@@ -30,8 +33,8 @@ row() {
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
     $generator --rate "$(rate 0.5)" --duration 3s >/dev/null || true
     # shellcheck disable=SC2086
-    $generator --rate "$(rate "$2")" --then-rate "$(rate "$afterwards")" --duration 16s --timeout 1s \
-        --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
+    $generator --rate "$(rate "($2 + $afterwards) / 2")" --arrivals "steps:$2@$half,$afterwards@$half" --duration 16s \
+        --timeout 1s --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
     useful=$(curl -s "http://$admin/latency" | jq '1 - .wasted_us / .busy_us')
     stop
     # Seconds 2 to 6 of the load: what comes later may be answered, by a retry, after its end.

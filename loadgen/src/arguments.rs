@@ -1,11 +1,12 @@
 //! The command line: the name of each flag and the text that it takes. [`crate::plan`] and
 //! [`crate::compare`] decide what the values mean together.
 
+use crate::lab::study::goal::Slo;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
-use crate::values::{COMPARED, number, positive, rate};
+use crate::values::{COMPARED, list, number, positive, rate};
 use clap::{Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
@@ -30,7 +31,17 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Drive a running server and report latency, slowdown and the fate of every request
     Run(Box<RunArguments>),
-    /// Start one fresh server per policy, drive each with the same requests, and compare
+    /// Drive a running server at each of several rates: latency and loss over the rate
+    ///
+    /// Example: loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --html sweep.html
+    Sweep(Box<SweepArguments>),
+    /// Find the highest rate at which a running server holds an SLO, beginning at --rate
+    ///
+    /// Example: loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
+    #[command(mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")))]
+    Search(Box<SearchArguments>),
+    /// Compare policies, with one fresh server for each, or two running servers: the same requests
+    /// for each
     Compare(Box<CompareArguments>),
     /// Simulate policies in virtual time: how long requests of a workload take under each
     #[command(
@@ -55,7 +66,7 @@ pub(crate) enum Command {
 }
 
 /// Flags of `loadgen run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunArguments {
     /// UDP address of the server [default: what --admin says, else 127.0.0.1:9000]
     #[arg(long, value_name = "HOST:PORT")]
@@ -87,6 +98,17 @@ pub(crate) struct RunArguments {
     /// it may
     #[arg(long, value_name = "TIME", value_parser = positive, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
+    /// What must hold, like 'p99.9<500us,loss<0.01%': exit code 4 if a VALID run shows that it does
+    /// not
+    ///
+    /// PERCENTILE<TIME, PERCENTILE-slowdown<FACTOR, PERCENTILE-latency-short<TIME for a class, and
+    /// loss<SHARE%: what is not answered in time. With less than 95 % confidence either way the
+    /// SLO is undecided: exit code 3.
+    #[arg(long, value_name = "SLO")]
+    pub(crate) slo: Option<Slo>,
+    /// End the run as soon as this percentile is known within 10 %, at the latest after --duration
+    #[arg(long, value_name = "P", conflicts_with_all = ["replay", "retries"])]
+    pub(crate) until_known: Option<Percentile>,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
@@ -97,6 +119,15 @@ pub(crate) struct RunArguments {
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
+    #[command(flatten)]
+    pub(crate) protocol: ProtocolArguments,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
+}
+
+/// What is sent to a running server.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProtocolArguments {
     #[arg(long, value_name = "NAME[=ARGUMENT]", help = "The protocol of the requests [default: bench]", long_help = profile::help())]
     pub(crate) profile: Option<Chosen>,
     /// Send this to any server, instead of requests of the bench protocol: hex digits with fields
@@ -114,16 +145,50 @@ pub(crate) struct RunArguments {
     /// last LEN bytes of the counter. With none any datagram answers the last request of its flow.
     #[arg(long = "match", value_name = "prefix:LEN|offset:N:LEN|none", requires = "payload")]
     pub(crate) repeats: Option<Match>,
-    #[command(flatten)]
-    pub(crate) offer: OfferArguments,
 }
 
+/// Flags of `loadgen sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArguments {
+    /// Requests per second of each run: a list, or ranges FROM..TO:STEP
+    #[arg(long, required = true, value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
+    pub(crate) rates: std::vec::Vec<f64>,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// Flags of `loadgen search`. `--rate` or `--load` says where it begins.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArguments {
+    /// Begin no run that would end later than this after the start
+    #[arg(long, value_name = "TIME", value_parser = positive, default_value = "10min")]
+    pub(crate) max_time: Nanos,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+/// Flags of `run` that say how much is offered; not for a sweep.
+const AMOUNT: [&str; 3] = ["rate", "load", "replay"];
+
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
-const DRAWN: [&str; 8] = ["workload", "then", "then_rate", "rate", "load", "arrivals", "duration", "seed"];
+const DRAWN: [&str; 7] = ["workload", "then", "rate", "load", "arrivals", "duration", "seed"];
+
+/// Flags of `compare` about servers that it starts.
+const STARTED: &str =
+    "policies workers pools slice burn overheads time_scale classify optimise simulate virtual_requests";
 
 /// Flags of `loadgen compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArguments {
+    /// Instead of policies: a running server, compared with that of --b. Both get the same requests
+    /// in turn
+    #[arg(long, value_name = "HOST:PORT", requires = "b", conflicts_with_all = STARTED.split(' '))]
+    pub(crate) a: Option<String>,
+    /// The other running server, which is judged against that of --a
+    #[arg(long, value_name = "HOST:PORT", requires = "a")]
+    pub(crate) b: Option<String>,
+    #[command(flatten)]
+    pub(crate) protocol: ProtocolArguments,
     /// Policies to compare; the last is judged against the first and the second
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(crate) policies: Vec<String>,
@@ -185,10 +250,6 @@ pub(crate) struct OfferArguments {
     /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
-    /// Requests per second from the middle of the measured time on: how soon does the server
-    /// recover from an overload?
-    #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "then")]
-    pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,
@@ -198,8 +259,9 @@ pub(crate) struct OfferArguments {
     /// How requests follow one another (--help lists the ways)
     #[arg(long, value_name = "HOW", default_value = "poisson", long_help = Shape::help())]
     pub(crate) arrivals: Shape,
-    /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
+    /// Time measured in a run, after its warm-up [default: 10s, compare: 3s, with --until-known
+    /// 5min]
+    #[arg(long, visible_alias = "max-duration", value_name = "TIME", value_parser = positive)]
     pub(crate) duration: Option<Nanos>,
     /// Time driven before anything counts [default: 2s, compare: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -253,6 +315,7 @@ const CALIBRATE_EXAMPLE: &str =
 const EXAMPLES: &str = "\
 Examples:
   loadgen compare
+  loadgen compare --a 127.0.0.1:5301 --b 127.0.0.1:5302 --profile dns=questions.txt --rate 1000
   loadgen run --admin 127.0.0.1:9001 --cost bimodal:0.99:20us:2ms --rate 8000
   loadgen run --target 127.0.0.1:53 --profile dns=questions.txt --rate 1000
   loadgen run --target 127.0.0.1:7 --payload '01{counter:4}' --rate 1000
@@ -260,7 +323,8 @@ Examples:
 Exit codes:
   0  the run is VALID
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: do not use its figures; compare: nothing at all is known
+  3  the run is INVALID: do not use its figures; or the answer of search or compare is not known
+  4  the SLO does not hold, or for search at no rate
   5  failed while running, or the result could not be written";
 
 /// The most retries of a request. With the first attempt, these are as many attempts as a byte has

@@ -19,6 +19,7 @@ pub mod replay;
 pub mod report;
 mod results;
 pub mod run;
+mod series;
 pub mod sources;
 #[cfg(test)]
 mod tests;
@@ -27,25 +28,18 @@ mod values;
 
 use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
-use drive::flows;
-use endpoint::Endpoint;
 use failure::Failure;
-use interrupt::Interrupt;
-use plan::Plan;
 use progress::Progress;
-use report::validity::Validity;
-use std::io::{Write, stderr};
+use report::slo::UNKNOWN;
 use std::process::ExitCode;
-use text::escaped;
 
 /// The whole command line, for programs that make manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the command in the arguments of this process, and returns the exit code: 0 fine, 2 usage, 3
-/// an invalid run, 5 a failure. A result that cannot be written is a failure, even if its reader
-/// has gone.
+/// Runs the command in the arguments of this process, and returns the exit code; the help has a
+/// table of them. A result that cannot be written is a failure, even if its reader has gone.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -53,15 +47,16 @@ pub fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
-        Command::Compare(arguments) => compare::compare(*arguments),
-        Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| Validity::Valid),
-        Command::Plan(arguments) => lab::plan(&arguments).map(|()| Validity::Valid),
-        Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| Validity::Valid),
+        Command::Sweep(arguments) => series::sweep(&arguments),
+        Command::Search(arguments) => series::search(&arguments),
+        Command::Compare(arguments) => compare::compare(*arguments).map(|is_known| if is_known { 0 } else { UNKNOWN }),
+        Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| 0),
+        Command::Plan(arguments) => lab::plan(&arguments).map(|()| 0),
+        Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| 0),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
-        Ok(Validity::Valid) => ExitCode::SUCCESS,
-        Ok(Validity::Invalid) => ExitCode::from(3),
+        Ok(code) => ExitCode::from(code),
         Err(failure) => failure.ended(),
     }
 }
@@ -75,34 +70,11 @@ fn told(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
-    let profile = plan::chosen(arguments)?;
-    let interrupt = Interrupt::listen()?;
-    let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
-    let (server, silence) = match endpoint.as_ref().map(Endpoint::latency) {
-        None => (None, None),
-        Some(Ok(view)) => (Some(view), None),
-        Some(Err(error)) => (None, Some(error)),
-    };
-    let plan = match (Plan::of_run(arguments, profile, endpoint.as_ref(), server.as_ref()), silence) {
-        // The failure lacks a value that the endpoint would have given.
-        (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
-        (Ok(plan), Some(error)) => {
-            // Printed before the run, not after it.
-            let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
-            plan
-        }
-        (plan, None) => plan?,
-    };
-    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out).filter(|left_out| *left_out > 0) {
-        let _ =
-            writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
-    }
+fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
+    let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
     let outputs = arguments.offer.outputs()?;
-    let flows = flows::open(plan.target, plan.flows, plan.sources)?;
-    let progress = Progress::new("run", &plan, arguments.offer.quiet);
-    let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    let report = &outcome.report;
-    outputs.finish(&report::text::render(&plan, report), || report, || report::text::page(&plan, report))?;
-    Ok(report.verdict)
+    let progress = Progress::new("run", plan, arguments.offer.quiet);
+    let report = &run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report.judged(arguments.slo.as_ref());
+    outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
+    Ok(report.exit_code())
 }

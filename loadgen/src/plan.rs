@@ -1,7 +1,7 @@
 //! From flags to a [`Plan`] for one run: fills in defaults and refuses contradictions.
 
 pub use crate::arguments::RETRIES_MAX;
-use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
+use crate::arguments::{OfferArguments, ProtocolArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::lab::workload::{Shape, Workload};
@@ -32,9 +32,6 @@ pub struct Plan {
     pub then: Option<Workload>,
     /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
-    /// Mean requests per second from the middle of the measured time on; `None` for no change. It
-    /// excludes `then`.
-    pub then_rate: Option<f64>,
     /// How drawn requests follow one another.
     pub arrivals: Shape,
     /// The measured time.
@@ -55,6 +52,8 @@ pub struct Plan {
     /// The percentile that the run must know. `None` for the highest one that it knows, up to
     /// p99.9.
     pub percentile: Option<Percentile>,
+    /// The run ends as soon as it knows this percentile; `None` to go on for `duration`.
+    pub until_known: Option<Percentile>,
     /// Whether the run is one of several rounds that know a percentile only together. Such a run
     /// may be VALID without knowing it alone.
     pub is_round: bool,
@@ -110,9 +109,10 @@ impl Plan {
     ) -> Result<Plan, Failure> {
         let workers = agreed("--workers", arguments.workers, server.and_then(ServerView::workers))?;
         let time_scale = agreed("--time-scale", arguments.time_scale, server.and_then(ServerView::time_scale))?;
-        let defaults = Defaults { load: None, duration: Nanos::from_secs(10), warmup: Nanos::from_secs(2) };
+        let seconds = if arguments.until_known.is_some() { 300 } else { 10 };
+        let defaults = Defaults { load: None, duration: Nanos::from_secs(seconds), warmup: Nanos::from_secs(2) };
         let target = match (&arguments.target, endpoint, server) {
-            (Some(target), ..) => resolve(target)?,
+            (Some(target), ..) => resolve("--target", target)?,
             (None, Some(endpoint), Some(server)) => endpoint.target(server)?,
             (None, Some(_), None) => {
                 return Err(Failure::usage("only --admin could say where: add --target HOST:PORT"));
@@ -124,14 +124,7 @@ impl Plan {
         let replay =
             arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed, time_scale)).transpose()?;
         let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay));
-        let without_costs = || {
-            profile
-                .requests
-                .clone()
-                .map(|requests| OfferArguments { workload: Some(requests), ..arguments.offer.clone() })
-        };
-        let offer = offer.or_else(without_costs);
-        let offer = offer.as_ref().unwrap_or(&arguments.offer);
+        let offer = &offer.unwrap_or_else(|| of_profile(&arguments.offer, &profile));
         let costs = (overheads, overheads.per_request());
         let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
         let replayed = replay.as_ref().and_then(|replay| replay.deadline);
@@ -140,7 +133,9 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        Ok(Plan { profile, replay, sources: arguments.from, deadline_us, retrying, ..plan })
+        let (sources, until_known) = (arguments.from, arguments.until_known);
+        let percentile = plan.percentile.or(until_known);
+        Ok(Plan { profile, replay, sources, deadline_us, retrying, until_known, percentile, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -177,7 +172,6 @@ impl Plan {
             workload,
             then: offer.then.clone().map(charged),
             rate,
-            then_rate: offer.then_rate,
             arrivals: offer.arrivals.clone(),
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
@@ -187,6 +181,7 @@ impl Plan {
             timeout: offer.timeout,
             retrying: Retrying::default(),
             percentile: offer.percentile,
+            until_known: None,
             is_round: false,
             seed: offer.seed,
             deadline_us: 0,
@@ -195,6 +190,13 @@ impl Plan {
             overheads,
             by_core_time: true,
         })
+    }
+
+    /// The same for one of several rounds that know `percentile` only together. Who asks for a
+    /// percentile asks every run for it.
+    pub(crate) fn of_round(self, percentile: Option<Percentile>) -> Plan {
+        let is_round = self.percentile.is_none() && percentile.is_some();
+        Plan { is_round, percentile: self.percentile.or(percentile), ..self }
     }
 
     /// The rate as a share of capacity, if the number of workers is known.
@@ -244,31 +246,47 @@ pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
 /// The profile that `arguments` choose.
 ///
 /// # Errors
-/// A usage failure for payloads that do not fit together, or a flag that only the bench protocol
-/// has.
+/// See [`of_protocol`].
 pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
-    let (profile, flag) = match &arguments.profile {
-        Some(profile) => (profile.clone(), "--profile"),
-        None if arguments.payload.is_empty() => return Ok(Chosen::default()),
-        None => (Chosen::of_payloads(arguments.payload.clone(), arguments.repeats)?, "--payload"),
-    };
-    let RunArguments { admin, time_scale, deadline, retries, replay, offer, .. } = arguments;
+    let RunArguments { protocol, admin, time_scale, deadline, retries, replay, offer, .. } = arguments;
     let given = [
         (admin.is_some(), "--admin"),
         (time_scale.is_some(), "--time-scale"),
         (deadline.is_some(), "--deadline"),
         (*retries > 0, "--retries"),
         (replay.is_some(), "--replay"),
-        (offer.workload.is_some(), "--workload"),
-        (offer.then.is_some(), "--then"),
-        (offer.load.is_some(), "--load"),
     ];
-    match given.into_iter().find(|(is_given, _)| *is_given && profile.requests.is_some()) {
+    of_protocol(protocol, offer, &given)
+}
+
+/// The profile that `protocol` chooses. `given` has flags that only the bench protocol has.
+///
+/// # Errors
+/// A usage failure for payloads that do not fit together, or a flag that only the bench protocol
+/// has.
+pub(crate) fn of_protocol(
+    protocol: &ProtocolArguments,
+    offer: &OfferArguments,
+    given: &[(bool, &str)],
+) -> Result<Chosen, Failure> {
+    let (profile, flag) = match &protocol.profile {
+        Some(profile) => (profile.clone(), "--profile"),
+        None if protocol.payload.is_empty() => return Ok(Chosen::default()),
+        None => (Chosen::of_payloads(protocol.payload.clone(), protocol.repeats)?, "--payload"),
+    };
+    let of_offer =
+        [(offer.workload.is_some(), "--workload"), (offer.then.is_some(), "--then"), (offer.load.is_some(), "--load")];
+    match given.iter().chain(&of_offer).find(|(is_given, _)| *is_given && profile.requests.is_some()) {
         Some((_, bench)) => Err(Failure::usage(format!(
             "{bench} needs the bench protocol, and {flag} sends another: leave one of them out"
         ))),
         None => Ok(profile),
     }
+}
+
+/// What `profile` offers.
+pub(crate) fn of_profile(offer: &OfferArguments, profile: &Chosen) -> OfferArguments {
+    OfferArguments { workload: profile.requests.clone().or_else(|| offer.workload.clone()), ..offer.clone() }
 }
 
 /// What `replay` offers.
@@ -303,12 +321,16 @@ fn agreed<T: PartialEq + std::fmt::Display>(
     }
 }
 
-fn resolve(target: &str) -> Result<SocketAddr, Failure> {
+/// The address that `flag` names.
+///
+/// # Errors
+/// A usage failure if it names none.
+pub(crate) fn resolve(flag: &str, target: &str) -> Result<SocketAddr, Failure> {
     let addresses = target.to_socket_addrs();
     let mut addresses = addresses.map_err(|error| {
-        Failure::usage(format!("--target {target} is no address ({error}): write HOST:PORT, like 127.0.0.1:9000"))
+        Failure::usage(format!("{flag} {target} is no address ({error}): write HOST:PORT, like 127.0.0.1:9000"))
     })?;
-    addresses.next().ok_or_else(|| Failure::usage(format!("--target {target}: the name has no address")))
+    addresses.next().ok_or_else(|| Failure::usage(format!("{flag} {target}: the name has no address")))
 }
 
 /// A plan of one second, half of it warm-up, at 1,000 requests/s, for a server of two workers.

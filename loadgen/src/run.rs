@@ -1,6 +1,7 @@
 //! One run: draws the schedule, sends it, receives the replies, reads the server's counters, and
 //! judges.
 
+use crate::arguments::RunArguments;
 use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
@@ -9,22 +10,26 @@ use crate::drive::retries::Clients;
 use crate::drive::schedule::Request;
 use crate::drive::sender::{Sender, Sent};
 use crate::drive::threads::exchange;
+use crate::drive::until::Until;
 use crate::drive::{Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::profile::{Common, Datagrams};
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::report::run_result::RunResult;
+use crate::report::run_result::{RunResult, memory_of};
+use crate::report::slo;
 use crate::report::validity::Facts;
+use crate::text::escaped;
 use anyhow::anyhow;
 use forebay::metrics::Percentile;
 use forebay::output::unstarted;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
+use std::io::{Write, stderr};
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
@@ -45,6 +50,40 @@ pub struct Outcome {
     pub(crate) server: Option<ServerView>,
     /// All requests and replies, warm-up included.
     pub(crate) exchange: Exchange,
+}
+
+/// The plan of a run, its server's admin endpoint if there is one, and what ends it.
+pub(crate) type Setup = (Plan, Option<Endpoint>, Interrupt);
+
+/// Asks the server, and listens for signals.
+///
+/// # Errors
+/// A usage failure when flags contradict one another or the server; otherwise the system's error.
+pub(crate) fn prepare(arguments: &RunArguments) -> Result<Setup, Failure> {
+    let profile = plan::chosen(arguments)?;
+    let interrupt = Interrupt::listen()?;
+    let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
+    let (server, silence) = match endpoint.as_ref().map(Endpoint::latency) {
+        None => (None, None),
+        Some(Ok(view)) => (Some(view), None),
+        Some(Err(error)) => (None, Some(error)),
+    };
+    let plan = match (Plan::of_run(arguments, profile, endpoint.as_ref(), server.as_ref()), silence) {
+        // The failure lacks a value that the endpoint would have given.
+        (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
+        (Ok(plan), Some(error)) => {
+            // Printed before the run, not after it.
+            let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
+            plan
+        }
+        (plan, None) => plan?,
+    };
+    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out).filter(|left_out| *left_out > 0) {
+        let _ =
+            writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
+    }
+    let plan = arguments.slo.iter().try_fold(plan, slo::planned)?;
+    Ok((plan, endpoint, interrupt))
 }
 
 /// Carries out `plan`. Reads the server's counters from `endpoint` if there is one.
@@ -149,7 +188,7 @@ fn exchange_all(
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
     let datagrams = Datagrams { profile: &*plan.profile.profile, common };
-    let live = Live::default();
+    let live = if plan.until_known.is_some() { Live::of(schedule.len()) } else { Live::default() };
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
@@ -161,6 +200,7 @@ fn exchange_all(
         let exchanging = exchanging.map_err(|error| anyhow!(unstarted("the sender", &error)))?;
         let mut warming_up = plan.warmup > Nanos::ZERO;
         let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
+        let mut until = Until::new(plan, schedule, timeout, memory_of(plan, schedule, plan.load()));
         while !exchanging.is_finished() {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
@@ -168,6 +208,9 @@ fn exchange_all(
                 warming_up = false;
             }
             progress.show(elapsed, &live);
+            if until.is_known(elapsed, &live) {
+                live.end_sending();
+            }
             if cut_off.is_none() && !interrupt.is_raised() {
                 cut_off = cutoff.reason(elapsed, &live);
                 cut_off.iter().for_each(|_| interrupt.raise());

@@ -5,12 +5,15 @@
 #[path = "../../src/cli/tests/any_line.rs"]
 mod any_line;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, RunArguments};
+use crate::compare::pair;
 use crate::compare::server_settings::ServerSettings;
 use crate::drive::schedule;
 use crate::failure::Failure;
 use crate::lab;
 use crate::plan::{self, Plan};
+use crate::report::slo;
+use crate::series;
 use any_line::{assert_any_line_is_answered, words};
 use clap::{CommandFactory, Parser};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,9 +28,16 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Ok(arguments) => arguments.command,
         Err(error) => return Some((error.exit_code(), error.to_string())),
     };
+    let of_run = |arguments: &RunArguments| {
+        let plan = plan::chosen(arguments).and_then(|profile| Plan::of_run(arguments, profile, None, None))?;
+        arguments.slo.iter().try_fold(plan, slo::planned)
+    };
     let plan = match &command {
-        Command::Run(arguments) => {
-            plan::chosen(arguments).and_then(|profile| Plan::of_run(arguments, profile, None, None))
+        Command::Run(arguments) => of_run(arguments),
+        Command::Sweep(arguments) => of_run(&series::first_of(arguments)),
+        Command::Search(arguments) => of_run(&arguments.run),
+        Command::Compare(arguments) if arguments.a.is_some() => {
+            pair::of(arguments).map(|pair| pair.expect("both servers are given").1)
         }
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
@@ -67,6 +77,10 @@ fn what_is_right_is_taken() {
     for line in [
         "run --profile bench --rate 100 --retries 1 --target 127.0.0.1:9",
         "run --profile coap=/a?b --rate 100 --workers 1 --target 127.0.0.1:9",
+        "run --rate 100 --target 127.0.0.1:9 --slo p99.9<500us,p50-slowdown-long<=3,loss<0.01%",
+        "sweep --target 127.0.0.1:9 --rates 1000..3000:1000,9000 --slo p99.9<5ms --html sweep.html",
+        "search --target 127.0.0.1:9 --rate 1000 --slo p99.9<500us,loss<0.01%",
+        "compare --a 127.0.0.1:9 --b localhost:9 --rate 100 --profile coap=/a",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
@@ -81,7 +95,16 @@ fn what_is_right_is_taken() {
 fn any_command_line_is_taken_or_refused() {
     assert_any_line_is_answered(
         &Arguments::command(),
-        &["run", "run --rate=100", "compare", "simulate", "plan"],
+        &[
+            "run",
+            "run --rate=100",
+            "sweep --rates=100",
+            "search --slo=p99<1ms",
+            "compare",
+            "compare --a=127.0.0.1:9 --b=127.0.0.1:9",
+            "simulate",
+            "plan",
+        ],
         refusal,
     );
 }

@@ -25,6 +25,34 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     number(text.strip_suffix("/s").unwrap_or(text), 0.001..=1e9, remedy)
 }
 
+/// The most values of a list of ranges.
+const LISTED_MAX: usize = 1_000;
+
+/// The values of `0.1..0.5:0.2,0.9`, each read by `one`. A range without a step has the `usual`
+/// one.
+///
+/// # Errors
+/// What `one` says, or what is wrong with a range.
+pub(crate) fn list(text: &str, usual: Option<&str>, one: fn(&str) -> Result<f64, String>) -> Result<Vec<f64>, String> {
+    let mut values = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let Some((from, rest)) = part.split_once("..") else {
+            values.push(one(part)?);
+            continue;
+        };
+        let no_range = || format!("`{part}` is no range: write FROM..TO:STEP with at most {LISTED_MAX} steps");
+        let (to, step) = rest.split_once(':').or(usual.map(|step| (rest, step))).ok_or_else(no_range)?;
+        let (from, to, step) = (one(from)?, one(to)?, one(step)?);
+        let steps = ((to - from) / step + 1e-9).floor();
+        if steps < 0.0 || values.len() as f64 + steps >= LISTED_MAX as f64 {
+            return Err(no_range());
+        }
+        // Rounded, so that 0.1 + 2 x 0.1 is written as 0.3.
+        values.extend((0..=steps as u32).map(|n| ((from + f64::from(n) * step) * 1e9).round() / 1e9));
+    }
+    Ok(values)
+}
+
 /// A duration above zero.
 ///
 /// # Errors

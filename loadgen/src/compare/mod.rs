@@ -1,7 +1,9 @@
-//! `loadgen compare`: a fresh server for each policy, the same requests for each server.
+//! `loadgen compare`: a fresh server for each policy, or two running servers. Each gets the same
+//! requests.
 
 mod flow_map;
 mod host;
+pub(crate) mod pair;
 mod pooled;
 pub mod server_process;
 pub(crate) mod server_settings;
@@ -19,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::report::validity::Validity;
+use crate::results::Outputs;
 use crate::run;
 use flow_map::FlowMap;
 use forebay::inside::wire::CLASS_NAMES;
@@ -53,8 +55,8 @@ const LONGER_PART: u64 = 6;
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
-    /// How late this host woke threads before the first run.
-    host: Host,
+    /// How late this host woke threads before the first run; `None` for running servers.
+    host: Option<Host>,
     /// How the last policy does against others.
     pub(crate) verdicts: Vec<Verdict>,
     /// The valid runs of each policy, taken together.
@@ -99,20 +101,24 @@ pub(crate) struct ComparedRun {
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what
 /// went wrong.
-pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> {
+pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
     let began = clock::now();
     let interrupt = Interrupt::listen()?;
+    if let Some((arguments, plan)) = &pair::of(&arguments)? {
+        let outputs = arguments.offer.outputs()?;
+        let heading = pair::heading(arguments, plan);
+        outputs.show(&heading)?;
+        let make = |task: &Task, place, of_round, so_far: &str| {
+            pair::run((arguments, plan), task, place, of_round, &interrupt, so_far)
+        };
+        let campaign = Campaign { arguments, plan, interrupt: &interrupt, began, make: &make };
+        return campaign.carry_out(&outputs, &heading, None, None);
+    }
     let settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&settings)?;
     let arguments = &settings.arguments;
     let outputs = arguments.offer.outputs()?;
-    let tasks = Task::all(arguments);
-    // Before anything is compared, so that what is shown does not choose it.
-    let percentiles = verdict::percentiles(&plan, &schedule::draw(&plan)?, arguments.rounds);
-    let arms = arms(&arguments.policies);
-    let names = Vec::from_iter(arms.iter().map(|(_, arm)| &arm[..]));
-    let questions = verdict::questions(&names, plan.classes() > 1, &percentiles);
-    let heading = text::heading(&settings, &plan, tasks.len());
+    let heading = text::heading(&settings, &plan, Task::all(arguments).len());
     outputs.show(&heading)?;
     if arguments.verbose {
         outputs.show(&text::settings(&settings, &plan))?;
@@ -120,26 +126,10 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<Validity, Failure> 
     let host = Host::measured();
     outputs.show(&host.said(&plan))?;
     let virtual_time = virtual_time::simulate_all(&settings);
-    outputs.show(&virtual_time.iter().map(|all| text::predicted(all, &questions)).collect::<String>())?;
-    // One policy's only run must know its percentile by itself.
-    let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
-    let mut report = CompareReport {
-        schema: "forebay-compare/1",
-        host,
-        verdicts: Vec::new(),
-        arms: Vec::new(),
-        virtual_time,
-        runs: Vec::new(),
-        failed: Vec::new(),
-    };
-    let campaign = Campaign { settings: &settings, plan: &plan, of_round, interrupt: &interrupt, began };
-    campaign.run(tasks, &questions, &mut report);
-    let mut text = text::render(&report);
-    if settings.arguments.verbose {
-        text += &text::accounts(&report, &plan);
-    }
-    outputs.finish(&text, || &report, || text::page(&report, &heading))?;
-    Ok(report.validity())
+    let make =
+        |task: &Task, place, of_round, so_far: &str| run_one(&settings, task, place, of_round, &interrupt, so_far);
+    let campaign = Campaign { arguments, plan: &plan, interrupt: &interrupt, began, make: &make };
+    campaign.carry_out(&outputs, &heading, Some(host), virtual_time)
 }
 
 /// The plan of each run. It reports every error of the flags before the first server starts.
@@ -159,30 +149,62 @@ impl CompareReport {
         self.arms = Arm::all(&self.runs);
     }
 
-    /// VALID if a verdict, a run or virtual time says anything.
-    fn validity(&self) -> Validity {
-        let is_known = self.virtual_time.is_some()
+    /// Whether a verdict, a run or virtual time says anything.
+    fn is_known(&self) -> bool {
+        self.virtual_time.is_some()
             || self.verdicts.iter().any(|verdict| verdict.is_usable)
-            || self.runs.iter().any(pooled::counts);
-        if is_known { Validity::Valid } else { Validity::Invalid }
+            || self.runs.iter().any(pooled::counts)
     }
 }
 
+/// Makes a run. It takes the task, its number and that of all runs, the percentile of its round,
+/// and what has been measured so far.
+type Make<'a> = &'a dyn Fn(&Task, (usize, usize), Option<Percentile>, &str) -> Result<ComparedRun, Failure>;
+
 /// All runs of a comparison, and when it began.
 struct Campaign<'a> {
-    settings: &'a ServerSettings,
+    arguments: &'a CompareArguments,
     plan: &'a Plan,
-    of_round: Option<Percentile>,
     interrupt: &'a Interrupt,
     began: Nanos,
+    make: Make<'a>,
 }
 
 impl Campaign<'_> {
-    /// Makes the runs of `tasks`. While time is left, it repeats runs that do not count, with the
+    /// Makes all runs and shows the result.
+    fn carry_out(
+        &self,
+        outputs: &Outputs,
+        heading: &str,
+        host: Option<Host>,
+        virtual_time: Option<VirtualTime>,
+    ) -> Result<bool, Failure> {
+        let (arguments, plan, schema) = (self.arguments, self.plan, "forebay-compare/1");
+        // Before anything is compared, so that what is shown does not choose it.
+        let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
+        let arms = arms(&arguments.policies);
+        let names = Vec::from_iter(arms.iter().map(|(_, arm)| &arm[..]));
+        let questions = verdict::questions(&names, plan.class_names().contains(&HEAVY), &percentiles);
+        outputs.show(&virtual_time.iter().map(|all| text::predicted(all, &questions)).collect::<String>())?;
+        // One policy's only run must know its percentile by itself.
+        let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
+        let (verdicts, arms, runs, failed) = Default::default();
+        let mut report = CompareReport { schema, host, verdicts, arms, virtual_time, runs, failed };
+        self.run(of_round, &questions, &mut report);
+        let mut text = text::render(&report);
+        if arguments.verbose {
+            text += &text::accounts(&report, plan);
+        }
+        outputs.finish(&text, || &report, || text::page(&report, heading))?;
+        Ok(report.is_known())
+    }
+
+    /// Makes the runs of all tasks. While time is left, it repeats runs that do not count, with the
     /// next seeds.
-    fn run(&self, tasks: Vec<Task>, questions: &[Question<'_>], report: &mut CompareReport) {
+    fn run(&self, of_round: Option<Percentile>, questions: &[Question<'_>], report: &mut CompareReport) {
+        let tasks = Task::all(self.arguments);
         let planned = tasks.len();
-        let arms = planned / self.settings.arguments.rounds as usize;
+        let arms = planned / self.arguments.rounds as usize;
         let mut next_seed = tasks.last().map_or(0, |task| task.seed.wrapping_add(1));
         let mut tasks = VecDeque::from(tasks);
         let mut number = 0;
@@ -193,7 +215,7 @@ impl Campaign<'_> {
         while let Some(task) = tasks.pop_front().filter(|_| may_run(number, longest)) {
             let begins = clock::now();
             let (place, so_far) = ((number, planned.max(number + 1)), text::so_far(report));
-            let counts = match run_one(self.settings, &task, place, self.of_round, self.interrupt, &so_far) {
+            let counts = match (self.make)(&task, place, of_round, &so_far) {
                 Ok(run) => {
                     let counts = pooled::counts(&run);
                     report.runs.push(run);
@@ -269,9 +291,7 @@ fn run_one(
     let process = ServerProcess::start(&settings.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
     let plan = settings.plan(process.udp)?;
-    let percentile = plan.percentile.or(of_round);
-    // Who asks for a percentile asks every run for it.
-    let plan = Plan { seed: task.seed, percentile, is_round: plan.percentile.is_none() && of_round.is_some(), ..plan };
+    let plan = Plan { seed: task.seed, ..plan }.of_round(of_round);
     let progress =
         Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN).below(so_far);
     let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows, None)? } else { Vec::new() };

@@ -1,9 +1,10 @@
-// Slowdown by percentile, one chart a class: measured, and in virtual time.
+// Slowdown by percentile, or latency where costs are not known, one chart a class: measured, and in virtual time.
 const state = { hidden: new Set() };
 const names = report.arms.map(arm => arm.arm);
 const style = styles(names);
 const simulated = name => report.virtual_time?.policies.find(one => one.policy === name.split("#")[0])?.slowdown;
-const classes = report.classes;
+const classes = report.classes, figure = report.arms[0]?.slowdown ? "slowdown" : "latency_us";
+const what = figure === "slowdown" ? "slowdown" : "latency, us,";
 
 surround({ ...report, notes: "Slowdown is latency over cost, from the intended send to the reply; what was " +
   "not answered is infinite. Bands: 95 % intervals. Dashed: the same policy in virtual time. ?: not known from runs this short." });
@@ -13,11 +14,11 @@ const visible = () => names.filter(name => !state.hidden.has(name));
 // The lines of a policy and a class: their names, slowdowns, and how they are drawn. Bands are those of what was measured.
 function linesOf(name, kind) {
   const again = simulated(name)?.[kind];
-  return [{ name, block: report.arms.find(arm => arm.arm === name).slowdown[kind], ...style(name), dash: "" },
+  return [{ name, block: report.arms.find(arm => arm.arm === name)[figure][kind], ...style(name), dash: "" },
     ...(again ? [{ name: `${name}, virtual time`, block: { ...again, bounds: undefined }, ...style(name), dash: "3 4" }] : [])];
 }
 
-const byPercentile = kind => overPercentiles(`slowdown of ${kind} requests`, visible().flatMap(name => linesOf(name, kind))
+const byPercentile = kind => overPercentiles(`${what} of ${kind} requests`, visible().flatMap(name => linesOf(name, kind))
   .map(({ name, block, ...line }) => ({ ...line, points: pointsOf(block, name, short) })));
 
 function draw() {

@@ -1,13 +1,15 @@
-//! The runs of one policy over all rounds, as one sample.
+//! The runs of one policy, or of one running server, over all rounds as one sample.
 
 use crate::compare::ComparedRun;
 use crate::lab::stats::{Block, Bounds, Interval, Sample};
 use crate::report::by_class::ByClass;
+use crate::report::run_result::RunResult;
 use crate::report::validity::Effect;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
-/// The slowdowns (latency over cost) under one policy.
+/// What is compared of one arm: the slowdown (latency over cost), or the latency where costs are
+/// not known.
 #[derive(Debug, Serialize)]
 pub(crate) struct Arm {
     /// The policy's name, numbered if it was named twice.
@@ -16,7 +18,10 @@ pub(crate) struct Arm {
     pub(crate) valid: [usize; 2],
     /// The percentiles over all runs that count. If none counts, over all runs, and no percentile
     /// is known.
+    #[serde(skip_serializing_if = "ByClass::is_empty")]
     pub(crate) slowdown: ByClass<Block>,
+    /// The same of the latency in microseconds.
+    pub(crate) latency_us: ByClass<Block>,
     /// The percentiles of the same requests in virtual time, if they were simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<ByClass<Block>>,
@@ -33,31 +38,45 @@ impl Arm {
     fn of(arm: &str, runs: &[&ComparedRun]) -> Arm {
         let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| counts(run)).collect();
         let used = if valid.is_empty() { runs } else { &valid[..] };
-        let classes = || used[0].report.result.slowdowns.0.iter().map(|(class, _)| *class);
         let memory = used[0].report.result.memory;
         let pooled = |of: &dyn Fn(&ComparedRun) -> Option<ByClass<Sample>>| {
             let samples: Vec<_> = used.iter().filter_map(|run| of(run)).collect();
-            let joined =
-                |class| Sample::joined(&samples.iter().filter_map(|all| all.of(class)).cloned().collect::<Vec<_>>());
+            let joined = |class: &str| {
+                Sample::joined(&samples.iter().filter_map(|all| all.of(class)).cloned().collect::<Vec<_>>())
+            };
             let all = joined(ALL_CLASSES).count().max(1) as f64;
             let block = |class| {
                 let sample = joined(class);
                 (class, sample.block(memory.of_share(sample.count() as f64 / all)))
             };
-            (!samples.is_empty()).then(|| ByClass(classes().map(block).collect()))
+            let classes = samples.first()?.0.iter().map(|(class, _)| *class);
+            Some(ByClass(classes.map(block).collect()))
         };
         let unknown = |block: &Block| block.bounded(Bounds::new(|_| Interval::UNKNOWN));
-        let slowdown = pooled(&|run| Some(run.report.result.slowdowns.clone())).expect("there is a run");
-        let slowdown = if valid.is_empty() { slowdown.map(unknown) } else { slowdown };
+        let measured = |of: fn(&RunResult) -> &ByClass<Sample>| {
+            let blocks = pooled(&|run| Some(of(&run.report.result).clone())).expect("there is a run");
+            if valid.is_empty() { blocks.map(unknown) } else { blocks }
+        };
+        let (slowdown, latency_us) = (measured(|result| &result.slowdowns), measured(|result| &result.latencies));
         let simulated = pooled(&|run| Some(run.simulated.as_ref()?.slowdowns.clone()));
-        let at_most = classes().map(|class| {
+        let at_most = latency_us.0.iter().map(|(class, _)| {
             let is_raised = |percentile: &Percentile| {
-                used.iter().map(|run| run.report.slowdown_within(class, *percentile)).any(|seen| seen.low < seen.high)
+                used.iter().map(|run| run.report.compared_within(class, *percentile)).any(|seen| seen.low < seen.high)
             };
-            (class, Percentile::ALL.into_iter().filter(is_raised).map(Percentile::name).collect())
+            (*class, Percentile::ALL.into_iter().filter(is_raised).map(Percentile::name).collect())
         });
         let at_most = ByClass(at_most.collect());
-        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, simulated, at_most }
+        Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, latency_us, simulated, at_most }
+    }
+
+    /// What is compared.
+    pub(crate) fn compared(&self) -> &ByClass<Block> {
+        if self.slowdown.is_empty() { &self.latency_us } else { &self.slowdown }
+    }
+
+    /// Its name, for text.
+    pub(crate) fn figure(&self) -> &'static str {
+        if self.slowdown.is_empty() { "latency, us" } else { "slowdown" }
     }
 }
 

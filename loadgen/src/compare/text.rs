@@ -98,11 +98,11 @@ fn light_of<T>(classes: &ByClass<T>) -> &'static str {
 /// The picture of the measurements, and the verdicts.
 fn measured(report: &CompareReport) -> String {
     let Some(first) = report.arms.first() else { return String::new() };
-    let light = light_of(&first.slowdown);
-    let mut text = format!("Measured: slowdown of {light} requests\n\n");
+    let light = light_of(first.compared());
+    let mut text = format!("Measured: {} of {light} requests\n\n", first.figure());
     let rows = report.arms.iter().filter_map(|arm| {
         let at_most = arm.at_most.of(light).map_or(&[][..], Vec::as_slice);
-        Some((&arm.arm[..], arm.slowdown.of(light)?, at_most))
+        Some((&arm.arm[..], arm.compared().of(light)?, at_most))
     });
     text += &bars(&Vec::from_iter(rows));
     text.push('\n');
@@ -131,7 +131,7 @@ pub(crate) fn page(report: &CompareReport, about: &str) -> String {
         "title": report.runs.first().map_or("", |run| &run.report.workload),
         "about": unwrapped(about),
         "findings": findings,
-        "classes": report.arms.first().map(|arm| Vec::from_iter(told_classes(&arm.slowdown.0).iter().map(|(class, _)| *class))),
+        "classes": report.arms.first().map(|arm| Vec::from_iter(told_classes(&arm.compared().0).iter().map(|(class, _)| *class))),
         "arms": report.arms,
         "virtual_time": report.virtual_time,
     });
@@ -144,7 +144,7 @@ fn marks(report: &CompareReport) -> String {
         report
             .arms
             .iter()
-            .flat_map(|arm| told_classes(&arm.slowdown.0).iter().map(move |(class, block)| (arm, *class, block)))
+            .flat_map(|arm| told_classes(&arm.compared().0).iter().map(move |(class, block)| (arm, *class, block)))
     };
     let known = |(_, _, block): (&Arm, &str, &Block)| SHOWN.into_iter().all(|percentile| block.supports(percentile));
     let raised = |(arm, class, _): (&Arm, &'static str, &Block)| {
@@ -190,7 +190,7 @@ fn slowdowns(report: &CompareReport) -> String {
         let policy = arm.arm.split('#').next().unwrap_or_default();
         let virtual_time = || report.virtual_time.as_ref().and_then(|all| all.of(policy));
         let simulated = if again.is_some() { arm.simulated.as_ref() } else { virtual_time() };
-        for (place, (class, block)) in told_classes(&arm.slowdown.0).iter().enumerate() {
+        for (place, (class, block)) in told_classes(&arm.compared().0).iter().enumerate() {
             let mut row = vec![if place == 0 { arm.arm.clone() } else { String::new() }, (*class).to_owned()];
             row.extend(cells(Some(block), arm.at_most.of(class).map_or(&[], Vec::as_slice)));
             if beside.is_some() {
@@ -199,7 +199,8 @@ fn slowdowns(report: &CompareReport) -> String {
             rows.push(row);
         }
     }
-    let mut header = vec!["slowdown".to_owned(), "class".to_owned()];
+    let figure = report.arms.first().map_or("", Arm::figure);
+    let mut header = vec![figure.to_owned(), "class".to_owned()];
     header.extend(SHOWN.map(|percentile| format!("{percentile} ")));
     if beside.is_some() {
         header.extend(SHOWN.map(|percentile| format!("{percentile} ")));

@@ -37,7 +37,7 @@ pub(crate) struct Verdict {
     percentile: Percentile,
     /// Rounds in which the runs of both count.
     rounds: usize,
-    /// The other policy's percentile of the slowdown over this policy's. Above 1, `policy` is
+    /// The other arm's percentile of what is compared over this arm's. Above 1, `policy` is
     /// better. `None` if no round knows both.
     ratio: Option<f64>,
     /// The lower end of its 95 % interval; `None` without one.
@@ -134,7 +134,7 @@ impl VirtualTime {
 impl Verdict {
     fn of(question: &Question<'_>, own: &[&ComparedRun], other: &[&ComparedRun], virtual_time: Option<f64>) -> Verdict {
         let Question { policy, against, class, percentile } = *question;
-        let within = |run: &ComparedRun| run.report.slowdown_within(class, percentile);
+        let within = |run: &ComparedRun| run.report.compared_within(class, percentile);
         let ratios = pairs(own, other).into_iter().map(|(own, other)| ratio(within(other), within(own))).collect();
         let (ratios, rounds): (Vec<_>, _) = (sharpest(ratios), own.len().min(other.len()));
         let (ratio, Interval { low, high }) = over_rounds(&ratios);

@@ -44,7 +44,7 @@ pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let offer = &arguments.offer;
     let load = offer.load.unwrap_or(LOAD_DEFAULT);
     let requests = arguments.virtual_requests;
-    if requests == 0 || offer.then.is_some() || offer.then_rate.is_some() || offer.rate.is_some() || load >= 1.0 {
+    if requests == 0 || offer.then.is_some() || offer.rate.is_some() || load >= 1.0 {
         return None;
     }
     let workers = WORKERS_DEFAULT;

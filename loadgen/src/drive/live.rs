@@ -1,5 +1,6 @@
 //! Counters that sender, receiver and progress line share while a run lasts.
 
+use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The progress of a run. Figures read while it lasts may be a moment old.
@@ -10,9 +11,45 @@ pub(crate) struct Live {
     replied: AtomicU64,
     port_refused: AtomicBool,
     sending_is_over: AtomicBool,
+    is_enough: AtomicBool,
+    /// Nanoseconds that each request took, if anybody asked for them; `u64::MAX` before its answer.
+    latencies: Vec<AtomicU64>,
 }
 
 impl Live {
+    /// Counters that also keep the latencies of this many requests.
+    pub(crate) fn of(requests: usize) -> Live {
+        let latencies = std::iter::repeat_with(|| AtomicU64::new(u64::MAX)).take(requests).collect();
+        Live { latencies, ..Live::default() }
+    }
+
+    /// Notes the latency of request `id`, which is answered.
+    pub(crate) fn note_latency(&self, id: usize, took: Nanos) {
+        if let Some(latency) = self.latencies.get(id) {
+            // Ordering: one value, read a timeout later.
+            latency.store(took.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// The latency of request `id`; `None` before its answer.
+    pub(crate) fn latency(&self, id: usize) -> Option<Nanos> {
+        // Ordering: as above.
+        let took = self.latencies.get(id)?.load(Ordering::Relaxed);
+        (took < u64::MAX).then_some(Nanos::new(took))
+    }
+
+    /// Ends sending; the replies to what was sent are awaited.
+    pub(crate) fn end_sending(&self) {
+        // Ordering: no data comes with the flag.
+        self.is_enough.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no further request need be sent.
+    pub(crate) fn is_enough(&self) -> bool {
+        // Ordering: as above.
+        self.is_enough.load(Ordering::Relaxed)
+    }
+
     /// Requests attempted so far.
     pub(crate) fn sent(&self) -> u64 {
         // Ordering: a figure for display; `outstanding` has what it needs from `sending_is_over`.

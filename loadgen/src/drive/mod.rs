@@ -14,6 +14,7 @@ pub mod schedule;
 pub(crate) mod sender;
 pub(crate) mod threads;
 pub(crate) mod trace;
+pub(crate) mod until;
 
 use forebay::time::Nanos;
 use receiver::Replies;

@@ -239,6 +239,9 @@ impl<'a> Receiver<'a> {
             Heard::End { late } => {
                 let Served { worker, kernel_wait, queue_wait, service, .. } = served;
                 let served = kernel_wait.plus(queue_wait).plus(service);
+                if status == Status::Ok {
+                    self.live.note_latency(id, at.minus(self.clients.start.plus(self.clients.schedule[id].at)));
+                }
                 self.replies.last[id] = Some(Reply { at, status, code, worker, served, late });
             }
         }

@@ -111,7 +111,7 @@ pub(crate) struct Clients<'a> {
     pub(crate) schedule: &'a [Request],
     retrying: Retrying,
     seed: u64,
-    start: Nanos,
+    pub(crate) start: Nanos,
     warmup: Nanos,
     timeout: Nanos,
     states: Vec<State>,

@@ -39,8 +39,8 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     check(plan)?;
     let mut schedule = Vec::with_capacity(room_for(plan, expected)?);
     let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
-    let (first, second) = (then(plan).map_or(end, |_| middle), then(plan));
-    let second = second.into_iter().flat_map(|(then, rate)| drawn(plan, then, rate, !plan.seed, middle..end));
+    let first = plan.then.as_ref().map_or(end, |_| middle);
+    let second = plan.then.iter().flat_map(|then| drawn(plan, then, rate_of(plan, then), !plan.seed, middle..end));
     let all = drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..first).chain(second);
     schedule.extend(all.take(REQUESTS_MAX as usize + 1));
     // Other arrivals than Poisson vary by more than the margin.
@@ -57,17 +57,8 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
 /// # Errors
 /// See [`draw`].
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
-    let rates = plan.rate + then(plan).map_or(0.0, |(_, rate)| rate);
+    let rates = plan.rate + plan.then.as_ref().map_or(0.0, |then| rate_of(plan, then));
     room_for(plan, rates * plan.warmup.plus(plan.duration).as_secs_f64()).map(drop)
-}
-
-/// The workload and rate from the middle of the measured time on; `None` for no change.
-fn then(plan: &Plan) -> Option<(&Workload, f64)> {
-    match (&plan.then, plan.then_rate) {
-        (Some(then), _) => Some((then, rate_of(plan, then))),
-        (None, Some(rate)) => Some((&plan.workload, rate)),
-        (None, None) => None,
-    }
 }
 
 /// The rate at which `then` needs as much CPU time as the workload of `plan`.
@@ -172,17 +163,5 @@ mod tests {
         assert!((long(&after) / after.len() as f64 / (long(&before) / before.len() as f64) - 2.0).abs() < 0.3);
         assert!((work(&after) / work(&before) - 1.0).abs() < 0.15, "{} and {} s", work(&before), work(&after));
         assert!(after.windows(2).all(|pair| pair[0].at <= pair[1].at));
-    }
-
-    #[test]
-    fn a_rate_that_changes_does_so_in_the_middle() {
-        let plan = Plan { rate: 8_000.0, then_rate: Some(2_000.0), ..test_plan() };
-        let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
-        let (before, after): (Vec<Request>, Vec<Request>) =
-            drawn_all(&plan).into_iter().partition(|request| request.at < middle);
-        let rate = |requests: &[Request], lasts: Nanos| requests.len() as f64 / lasts.as_secs_f64();
-        assert!((rate(&before, middle) / 8_000.0 - 1.0).abs() < 0.05, "{}", before.len());
-        let rest = plan.duration.minus(Nanos::new(plan.duration.get() / 2));
-        assert!((rate(&after, rest) / 2_000.0 - 1.0).abs() < 0.05, "{}", after.len());
     }
 }

@@ -52,7 +52,8 @@ impl Sender<'_> {
         let mut datagram = Vec::new();
         for (id, request) in schedule.iter().enumerate() {
             let intended = self.start.plus(request.at);
-            let Some(now) = pacer.wait_until(intended, self.interrupt, &mut between) else {
+            let due = pacer.wait_until(intended, self.interrupt, &mut between);
+            let Some(now) = due.filter(|_| !live.is_enough()) else {
                 break;
             };
             datagram.clear();

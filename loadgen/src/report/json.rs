@@ -2,9 +2,12 @@
 
 use crate::drive::probe::Probe;
 use crate::endpoint::ServerView;
-use crate::lab::stats::Interval;
+use crate::lab::stats::{Block, Interval};
+use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
-use crate::report::run_result::RunResult;
+use crate::report::by_class::ByClass;
+use crate::report::run_result::{Fates, RunResult};
+use crate::report::slo::{Held, Judged, UNHELD, UNKNOWN};
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
@@ -65,6 +68,9 @@ pub struct RunReport {
     backoff_us: f64,
     /// Replies to attempts that had one already, or to requests that had ended; warm-up included.
     pub(crate) duplicates: u64,
+    /// Whether it holds its SLO, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slo: Option<Judged>,
     /// The figures.
     #[serde(flatten)]
     pub result: RunResult,
@@ -112,8 +118,32 @@ impl RunReport {
             retries: plan.retrying.max,
             backoff_us: plan.retrying.backoff.as_micros_f64(),
             duplicates,
+            slo: None,
             result,
             facts,
+        }
+    }
+
+    /// Says whether it holds `slo`.
+    pub(crate) fn judged(self, slo: Option<&Slo>) -> RunReport {
+        RunReport { slo: slo.map(|slo| Judged::of(slo, &self.result, &self.facts, self.effect)), ..self }
+    }
+
+    /// Whether its verdict on the SLO stands. It does if only the host was late, which the verdict
+    /// knows. It also does if a server that answers did not do so in time.
+    pub(crate) fn is_usable(&self) -> bool {
+        let Fates { answered, late, shed, .. } = self.result.fates;
+        let is_flooded = answered == 0 && late + shed > 0 && self.reasons.len() == 1;
+        self.effect != Some(Effect::Any) || is_flooded
+    }
+
+    /// The exit code of a run: 0 if it is VALID and holds its SLO, 4 if it is VALID and fails it, 3
+    /// otherwise.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match (self.verdict, self.slo.as_ref().map(|slo| slo.verdict)) {
+            (Validity::Valid, None | Some(Held::Holds)) => 0,
+            (Validity::Valid, Some(Held::Fails)) => UNHELD,
+            _ => UNKNOWN,
         }
     }
 
@@ -124,22 +154,24 @@ impl RunReport {
         self.reasons.insert(0, Objection::any(reason).to_string());
     }
 
-    /// The range of `percentile` of `class` on this run without disturbances by the host. An
-    /// unanswered request took at least as long as the slowest answer.
-    pub(crate) fn slowdown_within(&self, class: &str, percentile: Percentile) -> Interval {
-        let [slowdown, latency_us] = [&self.result.slowdown, &self.result.latency_us]
-            .map(|blocks| blocks.of(class).copied().unwrap_or_default());
-        let longest = || Percentile::ALL.iter().filter_map(|lower| slowdown.percentile(*lower)).fold(0.0, f64::max);
-        let (seen, high) = match slowdown.percentile(percentile) {
+    /// The range of `percentile` of what is compared of `class`, on this run without disturbances
+    /// by the host. An unanswered request took at least as long as the slowest answer.
+    pub(crate) fn compared_within(&self, class: &str, percentile: Percentile) -> Interval {
+        let has_costs = !self.result.slowdown.is_empty();
+        let of_class = |blocks: &ByClass<Block>| blocks.of(class).copied().unwrap_or_default();
+        let latency_us = of_class(&self.result.latency_us);
+        let compared = if has_costs { of_class(&self.result.slowdown) } else { latency_us };
+        let longest = || Percentile::ALL.iter().filter_map(|lower| compared.percentile(*lower)).fold(0.0, f64::max);
+        let (seen, high) = match compared.percentile(percentile) {
             Some(seen) => (seen, seen),
             None => (longest(), f64::INFINITY),
         };
         let latency = latency_us.percentile(percentile).unwrap_or(f64::INFINITY);
         let raised_us = raised_us(&self.result, &self.facts, percentile, latency);
-        let cost_us = self.result.shortest_us.of(class).copied().unwrap_or(0.0);
+        let unit_us = if has_costs { self.result.shortest_us.of(class).copied().unwrap_or(0.0) } else { 1.0 };
         let low = match raised_us {
             Some(0.0) => seen,
-            Some(raised_us) if cost_us > 0.0 => (seen - raised_us / cost_us).max(0.0),
+            Some(raised_us) if unit_us > 0.0 => (seen - raised_us / unit_us).max(0.0),
             _ => 0.0,
         };
         Interval { low, high }

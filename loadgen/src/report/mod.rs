@@ -3,5 +3,6 @@
 pub mod by_class;
 pub mod json;
 pub mod run_result;
+pub(crate) mod slo;
 pub(crate) mod text;
 pub mod validity;

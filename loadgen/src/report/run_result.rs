@@ -92,6 +92,9 @@ pub struct RunResult {
     /// The values behind `slowdown`, for intervals of ratios.
     #[serde(skip)]
     pub(crate) slowdowns: ByClass<Sample>,
+    /// The values behind `latency_us`.
+    #[serde(skip)]
+    pub(crate) latencies: ByClass<Sample>,
     /// Microseconds of the shortest request of each class, scaled; infinite without one.
     #[serde(skip)]
     pub(crate) shortest_us: ByClass<f64>,
@@ -116,8 +119,7 @@ impl RunResult {
         let timeout = if plan.retrying.max > 0 { Nanos::MAX } else { schedule::timeout(plan, schedule) };
         let (mut fates, mut codes, mut unanswered) = (Fates::default(), BTreeMap::new(), 0);
         let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
-        let mut slips_over_limit = 0;
-        let mut by_second: Vec<(u64, u64)> = Vec::new();
+        let (mut slips_over_limit, mut by_second) = (0, Vec::<(u64, u64)>::new());
         let [mut latency, mut answered] = [(); 2].map(|()| ByClass::empty(plan.class_names()));
         let mut slowdown = if plan.workload.has_costs() { latency.clone() } else { ByClass(Vec::new()) };
         let mut shortest_us = latency.map(|_| f64::INFINITY);
@@ -164,6 +166,7 @@ impl RunResult {
             fates,
             codes,
             slowdowns: slowdown.map(Values::sample),
+            latencies: latency.map(Values::sample),
             shortest_us,
             memory,
             latency_us: latency.into_blocks(memory),

@@ -1,11 +1,13 @@
 //! The result of a run as text.
 
 use crate::drive::retries::AttemptCounts;
-use crate::lab::stats::Block;
+use crate::drive::until::is_narrow;
+use crate::lab::stats::{Block, Interval};
 use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
+use crate::report::slo::Judged;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
 use forebay::metrics::Percentile;
@@ -18,7 +20,7 @@ const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// Explains a question mark behind a percentile.
-const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
+pub(crate) const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
@@ -26,7 +28,23 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text + &accounts(plan, report) + &verdict(report)
+    text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report)
+}
+
+/// Whether the SLO holds, if there is one.
+fn slo(report: &RunReport) -> String {
+    let said = |judged: &Judged| wrapped("", &format!("SLO {}: {}", judged.verdict.name(), judged.why), "  ");
+    report.slo.as_ref().map_or_else(String::new, said)
+}
+
+/// How well the percentile of `--until-known` is known.
+fn until_known(plan: &Plan, report: &RunReport) -> String {
+    let Some((percentile, bounds)) = plan.until_known.zip(report.result.latency_us.all().bounds) else {
+        return String::new();
+    };
+    let interval @ Interval { low, high } = bounds.interval(percentile);
+    let [low, high] = [low, high].map(|us| time(Some(us).filter(|us| us.is_finite())));
+    format!("{percentile} {}known within 10 %: {low} to {high}\n", if is_narrow(interval) { "" } else { "not " })
 }
 
 /// The whole report as a self-contained page: percentiles of each class, and the outcome of the
@@ -47,7 +65,7 @@ pub(crate) fn page(plan: &Plan, report: &RunReport) -> String {
 
 /// The validity of a run, and the fates of its requests.
 pub(crate) fn account(plan: &Plan, report: &RunReport) -> String {
-    verdict(report) + &accounts(plan, report)
+    verdict(report) + &slo(report) + &accounts(plan, report)
 }
 
 /// One line with the validity, and one for each reason.
@@ -141,7 +159,7 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
 }
 
 /// A percentile, marked where its interval is too wide.
-fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
+pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
     if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }

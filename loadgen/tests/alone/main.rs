@@ -12,6 +12,7 @@ mod conformance;
 #[allow(dead_code, reason = "the tests beside one another use all of it")]
 #[path = "../support/generator.rs"]
 mod generator;
+mod series;
 #[path = "../support/server.rs"]
 mod server;
 // In-process servers, and clients for them.

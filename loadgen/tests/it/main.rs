@@ -10,11 +10,13 @@ mod latency;
 mod page;
 #[path = "../support/pages.rs"]
 mod pages;
+mod pair;
 mod profiles;
 mod proxy;
 mod readme;
 mod replay;
 mod retries;
+mod series;
 mod simulate;
 #[path = "../support/mod.rs"]
 mod support;

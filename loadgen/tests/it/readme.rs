@@ -13,8 +13,13 @@ use std::process::Command;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
 const CLONE: &str = "git clone \"$REPOSITORY\" forebay && cd forebay";
-/// `profiles.rs` runs these.
+/// What it installs is the program of these tests.
+const INSTALL: &str = "cargo install --path loadgen";
+/// `profiles.rs`, `series.rs` and `pair.rs` run these.
 pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
+pub(crate) const RUN_SWEEP: &str = "cargo run --release -p loadgen -- sweep ";
+pub(crate) const RUN_SEARCH: &str = "cargo run --release -p loadgen -- search ";
+pub(crate) const RUN_COMPARE: &str = "cargo run --release -p loadgen -- compare ";
 /// A test of examples/factors.rs asks so.
 const ASK: &str = "exec 3<>/dev/udp/127.0.0.1/9100; ";
 /// Where the table of settings stands.
@@ -61,9 +66,13 @@ fn every_command_is_one_that_a_test_here_runs() {
         let known = [
             CLONE,
             ASK,
+            INSTALL,
             RUN_LOADGEN,
             RUN_FOREBAY,
             RUN_RUN,
+            RUN_SWEEP,
+            RUN_SEARCH,
+            RUN_COMPARE,
             RUN_SIMULATE,
             RUN_PLAN,
             RUN_CALIBRATE,

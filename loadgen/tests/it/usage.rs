@@ -52,8 +52,26 @@ run --rate 10 --profile dns=/dev/null => file /dev/null: it has no question; wri
 run --rate 10 --profile dns=Cargo.toml => file Cargo.toml: line 1: `[package]` is no question; write NAME TYPE
 run --rate 10 --profile ntp --retries 1 => --retries needs the bench protocol, and --profile sends another
 run --rate 10 --profile stun --payload {counter:4} => cannot be used with '--payload
-compare --profile ntp => unexpected argument '--profile'
-compare --payload {counter:4} => unexpected argument '--payload'
+run --rate 10 --slo p99 => for '--slo <SLO>': `p99` is no goal: write PERCENTILE-slowdown<=FACTOR
+run --rate 10 --slo loss<60% => `60%` is no loss: write 0.0001% to 50%
+run --rate 10 --slo p99-latency-long<1s --profile ntp => --slo p99-latency-long<=1s: these requests have no such class
+run --rate 10 --slo p99-slowdown<3 --profile ntp => --slo p99-slowdown<=3: these requests have no such class, or no known
+sweep => --rates <LIST>
+sweep --rates 10..20 => `10..20` is no range: write FROM..TO:STEP
+sweep --rates 10 --rate 10 => '--rates <LIST>' cannot be used with '--rate <N>'
+sweep --rates 10 --replay /dev/null => '--rates <LIST>' cannot be used with '--replay <FILE>'
+search --rate 10 => --slo <SLO>
+search --slo p99<1ms => --rate N (requests/s) or --load SHARE
+search --slo p99<1ms --rate 10 --max-time 0s => longer than zero
+search --slo p99<1ms --replay /dev/null => cannot be used with
+run --rate 10 --until-known 98 => write one of 50, 90, 99
+run --rate 10 --until-known 99 --retries 1 => cannot be used with
+compare --profile ntp => --profile and --payload need running servers: add --a and --b
+compare --payload {counter:4} => --profile and --payload need running servers
+compare --a 127.0.0.1:9 --rate 10 => --b <HOST:PORT>
+compare --a 127.0.0.1:9 --b 127.0.0.1:9 => --rate N (requests/s)
+compare --a 127.0.0.1:9 --b nowhere --rate 10 => --b nowhere is no address
+compare --a 127.0.0.1:9 --b 127.0.0.1:9 --rate 10 --policies auto => '--a <HOST:PORT>' cannot be used with '--policies
 walk => unrecognized subcommand";
 
 #[test]

@@ -46,7 +46,7 @@ pub(crate) const HINT: Nanos = Nanos::from_millis(60);
 
 /// A server in a thread.
 pub(crate) struct Server {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Header>>,
 }

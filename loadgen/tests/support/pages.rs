@@ -35,10 +35,10 @@ pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
     found
 }
 
-/// The main README, and those beside the code.
+/// The READMEs of the repository and of the generator, and those beside the code.
 pub(crate) fn pages() -> Vec<String> {
     let beside = ["src", "loadgen/src"].into_iter().flat_map(markdown_below);
-    std::iter::once("README.md".to_owned()).chain(beside).collect()
+    ["README.md", "loadgen/README.md"].map(str::to_owned).into_iter().chain(beside).collect()
 }
 
 /// The contents of the pages' blocks of this language.
@@ -54,5 +54,10 @@ pub(crate) fn blocks_of(page: &str, language: &str) -> Vec<String> {
 pub(crate) fn commands() -> Vec<String> {
     let lines = blocks("sh");
     let lines = lines.iter().flat_map(|block| block.lines());
-    lines.map(|line| line.strip_prefix(BUILD).unwrap_or(line).to_owned()).collect()
+    // A program that is installed is the one that cargo runs.
+    let plain = |line: &str| match line.strip_prefix("loadgen ") {
+        Some(arguments) => format!("cargo run --release -p loadgen -- {arguments}"),
+        None => line.strip_prefix(BUILD).unwrap_or(line).to_owned(),
+    };
+    lines.map(plain).collect()
 }

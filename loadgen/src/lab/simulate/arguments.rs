@@ -6,7 +6,7 @@ use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
-use crate::values::{COMPARED, number, pools, positive};
+use crate::values::{COMPARED, list, number, pools, positive};
 use clap::Args;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{MaxWait, Objective};
@@ -169,9 +169,6 @@ pub(crate) struct SimulateArguments {
     pub(super) quiet: bool,
 }
 
-/// The most loads on one curve.
-const LOADS_MAX: usize = 1_000;
-
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows"];
 
@@ -215,26 +212,7 @@ impl SimulateArguments {
 }
 
 fn parse_loads(text: &str) -> Result<Vec<f64>, String> {
-    let mut loads = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        match part.split_once("..") {
-            None => loads.push(parse_load(part)?),
-            Some((from, rest)) => {
-                let (to, step) = rest.split_once(':').unwrap_or((rest, "0.05"));
-                let (from, to, step) = (parse_load(from)?, parse_load(to)?, parse_load(step)?);
-                let steps = ((to - from) / step + 1e-9).floor();
-                if steps < 0.0 || steps >= LOADS_MAX as f64 {
-                    return Err(format!("`{part}` is no range: write FROM..TO:STEP with at most {LOADS_MAX} steps"));
-                }
-                // Rounded, so that 0.1 + 2 x 0.1 is written as 0.3.
-                loads.extend((0..=steps as u32).map(|n| ((from + f64::from(n) * step) * 1e9).round() / 1e9));
-            }
-        }
-    }
-    if loads.len() > LOADS_MAX {
-        return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
-    }
-    Ok(loads)
+    list(text, Some("0.05"), parse_load)
 }
 
 fn pause(text: &str) -> Result<(Nanos, Nanos), String> {

@@ -1,6 +1,6 @@
 //! Quantiles of dependent values, with intervals.
 
-use super::bins::{Counts, INFINITE, lower_edge, merge_into, upper_edge};
+use super::bins::{Counts, INFINITE, bin_of, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
 use super::{Block, Bounds, Interval, Memory};
 
@@ -84,10 +84,29 @@ impl Sample {
         }
     }
 
+    /// Whether less than the share `above` of the values is above `limit` in the long run, with the
+    /// confidence of [`Sample::seen`]. `None` if the run does not tell, or is too short for the
+    /// `memory` of its queue. A limit counts to 0.8 %; above `f64::MAX` is what never came.
+    pub fn is_below(&self, limit: f64, above: f64, memory: Memory) -> Option<bool> {
+        let groups = self.groups_from(bin_of(limit) + 1);
+        let share = self.above(limit);
+        let ranks = Ranks::of(above, self.effective_of(&groups, memory));
+        let is_below = memory.fits_into(self.count) && ranks.above_high.is_some_and(|most| share <= most);
+        (is_below || ranks.from_low.is_some_and(|least| share >= least)).then_some(is_below)
+    }
+
+    /// The share of values above `limit`, which counts to 0.8 %.
+    pub fn above(&self, limit: f64) -> f64 {
+        sum(&self.groups_from(bin_of(limit) + 1)).above / self.count.max(1) as f64
+    }
+
     /// The number of independent values that would give the same precision, at most
     /// [`Sample::count`].
     pub fn effective(&self, share: f64, memory: Memory) -> f64 {
-        let groups = self.groups(share);
+        self.effective_of(&self.groups(share), memory)
+    }
+
+    fn effective_of(&self, groups: &[Group], memory: Memory) -> f64 {
         let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
         let independent = above * (1.0 - above / values);
         let most = memory.effective_most(self.count).min(values);
@@ -95,7 +114,7 @@ impl Sample {
         // uncertain one: the least favourable size counts.
         sizes(groups.len())
             .map(|size| {
-                let deviations = deviations(&groups, size);
+                let deviations = deviations(groups, size);
                 let variance = variance_of_sum(&deviations) * widening(deviations.len()).powi(2);
                 if variance > 0.0 { values * independent / variance } else { values }
             })
@@ -137,7 +156,11 @@ impl Sample {
     /// Each batch as a group, with its number of values above the quantile. If no value is above,
     /// the values at the quantile count.
     fn groups(&self, share: f64) -> Vec<Group> {
-        let limit = self.bin_below(1.0 - share);
+        self.groups_from(self.bin_below(1.0 - share))
+    }
+
+    /// Each batch as a group, with its number of values from this bin on.
+    fn groups_from(&self, limit: u32) -> Vec<Group> {
         let group = |batch: &Counts| {
             let first = batch.partition_point(|(bin, _)| *bin < limit);
             let count = |bins: &[(u32, u32)]| bins.iter().map(|(_, count)| f64::from(*count)).sum();

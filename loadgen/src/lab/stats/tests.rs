@@ -93,6 +93,27 @@ fn eight_batches_have_the_interval_of_the_textbook() {
     assert!((1.0..1.008).contains(&(high / value(97))), "{high}, and {}", value(97));
 }
 
+/// Is a share told from a limit where the count suffices, and only there? Of 1,000 values 2 % are
+/// 20. Then 10 have a chance of 1 %, and so have 31. Bursts need more.
+#[test]
+fn a_share_is_below_a_limit_or_above_it_or_unknown() {
+    for beyond in [f64::INFINITY, 101.0] {
+        let limit = if beyond.is_finite() { 100.0 } else { f64::MAX };
+        let is_below = |is_beyond: &dyn Fn(usize) -> bool, memory| {
+            let value = |at: usize| if is_beyond(at) { beyond } else { 1.0 + (at % 7) as f64 };
+            sample(&(0..1_000).map(value).collect::<Vec<_>>()).is_below(limit, 0.02, memory)
+        };
+        let spread = |count: usize, memory| is_below(&|at| at * count / 1_000 != (at + 1) * count / 1_000, memory);
+        let unknown = Memory::UNKNOWN;
+        assert_eq!([0, 10, 20, 31].map(|count| spread(count, unknown)), [Some(true), Some(true), None, Some(false)]);
+        assert_eq!(is_below(&|at| (300..331).contains(&at), unknown), None);
+        let overload = Memory::of_queue(1.0, 1.0);
+        assert_eq!([0, 31].map(|count| spread(count, overload)), [None, Some(false)], "good figures of an overload");
+    }
+    assert_eq!(sample(&[1.0; 100]).is_below(2.0, 0.02, Memory::UNKNOWN), None, "two are expected");
+    assert_eq!(Batches::default().sample(None).is_below(2.0, 0.02, Memory::UNKNOWN), None);
+}
+
 /// Is a run that is too short for its queue, or for the percentile, unknown instead of narrow?
 #[test]
 fn short_runs_tell_nothing() {

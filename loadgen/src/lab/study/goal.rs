@@ -1,11 +1,14 @@
-//! A goal for a percentile, as on the command line: `p99.9-slowdown<=10`.
+//! What must hold, as on the command line. A goal is for a percentile, like `p99.9-slowdown<=10`.
+//! An SLO has several goals and a loss, like `p99.9<500us,loss<0.01%`.
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
+use crate::values::number;
 use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, parse_duration};
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,10 +18,10 @@ use std::str::FromStr;
 pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
     /// The number of the goal's class; `None` for all.
-    pub(super) class: Option<u8>,
-    is_latency: bool,
+    pub(crate) class: Option<u8>,
+    pub(crate) is_latency: bool,
     /// The limit as a slowdown, or in microseconds.
-    pub(super) limit: f64,
+    pub(crate) limit: f64,
 }
 
 impl Goal {
@@ -83,15 +86,14 @@ impl FromStr for Goal {
 
     fn from_str(text: &str) -> Result<Goal, String> {
         let read = || {
-            let (figure, limit) = text.split_once("<=")?;
-            let mut parts = figure.trim().splitn(3, '-');
+            let (figure, limit) = sides(text)?;
+            let mut parts = figure.splitn(3, '-');
             let percentile = parts.next()?.parse().ok()?;
-            let figure = parts.next()?;
+            let figure = parts.next().unwrap_or("latency");
             let class = match parts.next() {
                 None => None,
                 Some(class) => Some(CLASS_NAMES.iter().position(|name| *name == class)? as u8),
             };
-            let limit = limit.trim();
             let limit = match figure {
                 "slowdown" => limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?,
                 "latency" => parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
@@ -102,10 +104,63 @@ impl FromStr for Goal {
         read().ok_or_else(|| {
             format!(
                 "`{text}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 \
-                 or p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
+                 or p99<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: \
                  p99.9-slowdown-short<=10)"
             )
         })
+    }
+}
+
+/// Both sides of `figure<=limit` or `figure<limit`, which mean the same of measured values.
+fn sides(text: &str) -> Option<(&str, &str)> {
+    let (figure, limit) = text.split_once('<')?;
+    Some((figure.trim(), limit.strip_prefix('=').unwrap_or(limit).trim()))
+}
+
+/// What a run must hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Slo {
+    /// As it was written.
+    pub(crate) text: String,
+    /// One condition or several.
+    #[serde(skip)]
+    pub(crate) terms: Vec<Term>,
+}
+
+/// One condition of an SLO.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Term {
+    /// The goal; `None` for a loss, which is what takes longer than any time.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) limit: f64,
+    /// The share of requests that may be above the limit.
+    pub(crate) above: f64,
+}
+
+impl Slo {
+    /// The goals for percentiles.
+    pub(crate) fn goals(&self) -> impl Iterator<Item = &Goal> {
+        self.terms.iter().filter_map(|term| term.goal.as_ref())
+    }
+}
+
+impl FromStr for Slo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Slo, String> {
+        let loss = |limit: &str| {
+            let remedy = format!("`{limit}` is no loss: write 0.0001% to 50%, like loss<0.01%");
+            number(limit.strip_suffix('%').unwrap_or_default(), 0.000_1..=50.0, &remedy).map(|percent| percent / 100.0)
+        };
+        let of_goal =
+            |goal: Goal| Term { goal: Some(goal), limit: goal.limit, above: 1.0 - goal.percentile.quantile() };
+        let term = |term: &str| match sides(term) {
+            Some(("loss", limit)) => loss(limit).map(|above| Term { goal: None, limit: f64::MAX, above }),
+            _ => term.parse().map(of_goal),
+        };
+        let terms = text.split(',').map(term).collect::<Result<_, _>>()?;
+        Ok(Slo { text: text.to_owned(), terms })
     }
 }
 
@@ -133,13 +188,33 @@ mod tests {
             "",
             "p99.9",
             "p98-slowdown<=10",
-            "p99.9-slowdown<10",
+            "p99.9-slowdown=10",
             "p99.9-slowdown<=0.5",
+            "p99.9<10",
+            "loss<1%",
             "p99-latency<=2",
             "p99-latency-huge<=2ms",
             "p99-goodput<=1",
         ] {
             assert!(text.parse::<Goal>().is_err(), "{text} was taken");
+        }
+    }
+
+    // Are several conditions read, in short as well, and is what is none of them refused by name?
+    #[test]
+    fn an_slo_has_goals_and_a_loss() {
+        let slo: Slo = "p99.9<500us, p50-slowdown-short<=3,loss<0.01%".parse().expect("an SLO");
+        let goals = slo.goals().map(Goal::to_string).collect::<Vec<_>>();
+        assert_eq!(goals, ["p99.9-latency<=500us", "p50-slowdown-short<=3"]);
+        assert_eq!((slo.terms[2].above, slo.terms[2].goal, slo.text.parse()), (0.000_1, None, Ok(slo.clone())));
+        for (text, said) in [
+            ("p99<500us,", "`` is no goal"),
+            ("loss<0.01", "`0.01` is no loss: write 0.0001%"),
+            ("loss<0%", "`0%` is no loss"),
+            ("loss<51%", "no loss"),
+            ("goodput<1%", "`goodput<1%` is no goal"),
+        ] {
+            assert!(text.parse::<Slo>().is_err_and(|error| error.contains(said)), "{text}");
         }
     }
 

@@ -22,6 +22,7 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         shortest_us: ByClass(vec![(ALL_CLASSES, 1.0)]),
         slips_over_limit,
         slowdowns: ByClass(vec![]),
+        latencies: ByClass(vec![]),
         memory: Memory::UNKNOWN,
         by_second: Vec::new(),
     }

@@ -1,0 +1,110 @@
+//! Whether a run holds its SLO, with 95 % confidence.
+
+use crate::failure::Failure;
+use crate::lab::study::goal::{Goal, Slo, Term};
+use crate::plan::Plan;
+use crate::report::run_result::RunResult;
+use crate::report::validity::{Effect, Facts, raised_us};
+use crate::text::{factor, grouped};
+use forebay::fate::CLASS_NAMES;
+use forebay::metrics::ALL_CLASSES;
+use serde::Serialize;
+
+/// The exit code where nothing is known.
+pub(crate) const UNKNOWN: u8 = 3;
+/// The exit code where an SLO is known not to hold.
+pub(crate) const UNHELD: u8 = 4;
+
+/// A run whose latency grows must hold the limit over this.
+const GROWN: f64 = 2.0;
+
+/// Whether an SLO holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Held {
+    /// Each figure is below its limit in the long run.
+    Holds,
+    /// None is known to be above its limit, and one is not known to be below.
+    Undecided,
+    /// A figure is above its limit in the long run.
+    Fails,
+}
+
+impl Held {
+    /// One word.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Held::Holds => "holds",
+            Held::Undecided => "undecided",
+            Held::Fails => "fails",
+        }
+    }
+}
+
+/// What a run says about an SLO.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    pub(crate) verdict: Held,
+    /// The values and limits of the terms on which the verdict rests.
+    pub(crate) why: String,
+}
+
+/// The plan of a run that must tell whether `slo` holds. Its percentile is the highest of the SLO
+/// unless another one is given.
+///
+/// # Errors
+/// A usage failure if the requests of `plan` do not have a figure or a class of the SLO.
+pub(crate) fn planned(plan: Plan, slo: &Slo) -> Result<Plan, Failure> {
+    let is_unknown = |goal: &&Goal| {
+        let has_class = goal.class.is_none() || plan.class_names().contains(&class_of(goal));
+        !has_class || !goal.is_latency && !plan.workload.has_costs()
+    };
+    if let Some(goal) = slo.goals().find(is_unknown) {
+        return Err(Failure::usage(format!("--slo {goal}: these requests have no such class, or no known cost")));
+    }
+    let highest = slo.goals().map(|goal| goal.percentile).max();
+    // The limit need not be known within a factor of 2 to be told from the figure.
+    Ok(plan.of_round(highest))
+}
+
+impl Judged {
+    /// What a run says about `slo`. `effect` is how its figures are wrong, if they are.
+    pub(crate) fn of(slo: &Slo, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> Judged {
+        let terms: Vec<_> = slo.terms.iter().map(|term| judged(term, result, facts, effect)).collect();
+        let verdict = terms.iter().map(|(held, _)| *held).max().unwrap_or(Held::Undecided);
+        let told = terms.into_iter().filter(|(held, _)| *held == verdict).map(|(_, told)| told);
+        Judged { verdict, why: told.collect::<Vec<_>>().join("; ") }
+    }
+}
+
+fn class_of(goal: &Goal) -> &'static str {
+    goal.class.map_or(ALL_CLASSES, |class| CLASS_NAMES[usize::from(class)])
+}
+
+/// What a run says of `term`. Where the host was late, a figure fails only beyond what the host
+/// may have added.
+fn judged(term: &Term, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> (Held, String) {
+    let Term { goal, limit, above } = *term;
+    let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(&goal), goal.percentile));
+    let (figures, unit_us) = match goal {
+        Some(Goal { is_latency: false, .. }) => (&result.slowdowns, *result.shortest_us.of(class).expect("a class")),
+        _ => (&result.latencies, 1.0),
+    };
+    let sample = figures.of(class).expect("the plan was checked");
+    let memory = result.memory.of_share(sample.count() as f64 / figures.all().count().max(1) as f64);
+    let latency_us = result.latency_us.of(class).and_then(|block| block.percentile(percentile));
+    let raised_us = || raised_us(result, facts, percentile, latency_us.unwrap_or(f64::INFINITY));
+    let beyond = limit + effect.map_or(0.0, |_| raised_us().unwrap_or(f64::INFINITY)) / unit_us;
+    let (value, grows) = (sample.quantile(1.0 - above), sample.grows());
+    // A latency that grows must stay below the limit for twice as long.
+    let held = match sample.is_below(if grows { limit / GROWN } else { limit }, above, memory) {
+        Some(true) => Held::Holds,
+        _ if sample.is_below(beyond, above, memory) == Some(false) || grows && value > beyond => Held::Fails,
+        _ => Held::Undecided,
+    };
+    let percent = |share: f64| format!("{} % of {}", factor(Some(share * 100.0)), grouped(sample.count()));
+    let (share, most) = (percent(sample.above(limit)), factor(Some(above * 100.0)));
+    let told =
+        |goal: Goal| format!("{} = {}, limit {}: {share} are above", goal.name(), goal.shown(value), goal.shown(limit));
+    (held, goal.map_or_else(|| format!("loss = {share}, limit {most} %"), told))
+}

@@ -1,0 +1,147 @@
+//! The search for the highest rate at which an SLO holds, without a clock or a socket.
+
+use crate::report::slo::{Held, UNHELD, UNKNOWN};
+use crate::text::{rate, wrapped};
+use serde::Serialize;
+
+/// The answer is known if the lowest rate that does not hold is at most this many times the highest
+/// that does.
+const NEAR: f64 = 1.05;
+/// The most rates that a search tries: 16 doublings, and the bisection from a factor of 2 to
+/// [`NEAR`].
+const RATES_MAX: usize = 20;
+
+/// What is known of an SLO at a rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Seen {
+    pub(super) rps: f64,
+    pub(super) verdict: Held,
+    pub(super) why: String,
+}
+
+/// At which rates an SLO holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Answer {
+    /// The highest rate below that of `beyond` at which it holds; `None` if there is none.
+    pub(super) holds_rps: Option<f64>,
+    /// The lowest rate at which it is not known to hold.
+    beyond: Option<Seen>,
+    /// At most this many times `holds_rps` may be the lowest rate that does not hold.
+    #[serde(skip)]
+    near: f64,
+}
+
+impl Answer {
+    pub(super) fn of(tried: &[Seen], near: f64) -> Answer {
+        let not_held = tried.iter().filter(|seen| seen.verdict != Held::Holds);
+        let beyond = not_held.min_by(|one, other| one.rps.total_cmp(&other.rps));
+        let is_below = |seen: &&Seen| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
+        let holds_rps = tried.iter().filter(is_below).map(|seen| seen.rps).max_by(f64::total_cmp);
+        Answer { holds_rps, beyond: beyond.cloned(), near }
+    }
+
+    /// The rate to try next; `None` if both rates are near one another.
+    fn next(&self) -> Option<f64> {
+        match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.rps)) {
+            (Some(holds), Some(beyond)) => (beyond > holds * self.near).then(|| (holds * beyond).sqrt()),
+            (Some(holds), None) => Some(holds * 2.0),
+            (None, beyond) => beyond.map(|beyond| beyond / 2.0),
+        }
+    }
+
+    /// The exit code: 0 if the rate is found, 4 if the SLO fails at each, else 3.
+    pub(super) fn exit_code(&self) -> u8 {
+        match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.verdict)) {
+            (Some(_), Some(Held::Fails)) if self.next().is_none() => 0,
+            (None, Some(Held::Fails)) => UNHELD,
+            _ => UNKNOWN,
+        }
+    }
+
+    /// One sentence.
+    pub(super) fn said(&self) -> String {
+        let holds = self.holds_rps.map_or("at no rate that was tried".to_owned(), |rps| format!("at {}/s", rate(rps)));
+        let said = |Seen { rps, verdict, why }: &Seen| format!("{} at {}/s: {why}", verdict.name(), rate(*rps));
+        let beyond = self.beyond.as_ref().map_or("no higher rate was tried".to_owned(), said);
+        let start = if self.exit_code() == UNKNOWN { "inconclusive: " } else { "" };
+        wrapped(start, &format!("holds {holds}, {beyond}"), "  ")
+    }
+}
+
+/// Doubles or halves the rate from `start` on until one holds and one does not, and then bisects.
+/// `look` says what is known at a rate, or `None` to end the search.
+pub(super) fn search<E>(start: f64, mut look: impl FnMut(f64) -> Result<Option<Seen>, E>) -> Result<Answer, E> {
+    let (mut tried, mut next) = (Vec::new(), Some(start));
+    while let Some(rate) = next.filter(|_| tried.len() < RATES_MAX) {
+        tried.extend(look(rate)?);
+        next = Answer::of(&tried, NEAR).next().filter(|_| tried.last().is_some_and(|seen| seen.rps == rate));
+    }
+    Ok(Answer::of(&tried, NEAR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that holds below `capacity`, does not decide within `blurred` of it, and fails
+    /// above.
+    fn found(start: f64, capacity: f64, blurred: f64, most: usize) -> (Answer, usize) {
+        let mut looks = 0;
+        let look = |rate: f64| {
+            looks += 1;
+            let held = match rate / capacity {
+                near if (near - 1.0).abs() < blurred => Held::Undecided,
+                below if below < 1.0 => Held::Holds,
+                _ => Held::Fails,
+            };
+            let seen = Seen { rps: rate, verdict: held, why: format!("p99 at {rate}") };
+            Ok::<_, ()>((looks <= most).then_some(seen))
+        };
+        (search(start, look).expect("no error"), looks)
+    }
+
+    // Is the rate found within 5 %, from below and from above, in few looks?
+    #[test]
+    fn the_highest_rate_is_found_within_5_percent() {
+        for (start, capacity) in [(1_000.0, 8_765.0), (64_000.0, 1_000.0), (1.0, 30_000.0), (8_000.0, 8_000.1)] {
+            let (answer, looks) = found(start, capacity, 0.0, RATES_MAX);
+            let (holds, beyond) =
+                (answer.holds_rps.expect("one holds"), answer.beyond.as_ref().expect("one fails").rps);
+            assert!(holds < capacity && capacity <= beyond && beyond <= 1.05 * holds, "{answer:?}");
+            assert!(looks <= RATES_MAX && answer.exit_code() == 0, "{looks} looks: {answer:?}");
+            assert!(
+                answer.said().starts_with("holds at ") && answer.said().contains("/s: p99 at"),
+                "{}",
+                answer.said()
+            );
+        }
+    }
+
+    // Is what was not found inconclusive, with what is known?
+    #[test]
+    fn what_is_not_known_is_inconclusive() {
+        let verdict = |answer: &Answer| answer.beyond.as_ref().map(|beyond| beyond.verdict);
+        let (blurred, _) = found(1_000.0, 8_765.0, 0.1, RATES_MAX);
+        assert_eq!((blurred.exit_code(), verdict(&blurred)), (3, Some(Held::Undecided)));
+        assert!(blurred.holds_rps < Some(8_765.0) && blurred.said().contains(", undecided at "), "{}", blurred.said());
+        let (late, _) = found(1_000.0, 8_765.0, 0.0, 3);
+        assert_eq!((late.exit_code(), late.holds_rps, verdict(&late)), (3, Some(4_000.0), None));
+        assert!(late.said().contains("no higher rate was tried"), "{}", late.said());
+        assert!(late.said().starts_with("inconclusive: holds at 4,000/s"), "{}", late.said());
+        let (early, looks) = found(1_000.0, 8_765.0, 0.0, 6);
+        assert_eq!((early.exit_code(), verdict(&early), looks), (3, Some(Held::Fails), 7), "not near enough");
+        let (endless, looks) = found(1.0, f64::MAX, 0.0, 1_000);
+        assert_eq!((endless.exit_code(), looks), (3, RATES_MAX));
+        let (never, looks) = found(1.0, 0.0, 0.0, 7);
+        assert_eq!((never.exit_code(), never.holds_rps, looks), (UNHELD, None, 8));
+        assert!(never.said().starts_with("holds at no rate that was tried, fails at"), "{}", never.said());
+    }
+
+    // Does a sweep in which a rate in between fails hold only below that rate?
+    #[test]
+    fn the_lowest_rate_that_fails_counts() {
+        let tried = [(1.0, Held::Holds), (2.0, Held::Fails), (3.0, Held::Holds), (4.0, Held::Undecided)];
+        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), f64::MAX);
+        assert_eq!((answer.holds_rps, answer.beyond.map(|beyond| beyond.rps)), (Some(1.0), Some(2.0)));
+    }
+}

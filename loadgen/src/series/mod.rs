@@ -1,0 +1,130 @@
+//! Series of runs against one running server, each at another rate: `sweep` and `search`. README.md
+//! says how a search goes, and what the JSON has.
+
+mod bisection;
+mod text;
+
+use crate::arguments::{OfferArguments, RunArguments, SearchArguments, SweepArguments};
+use crate::failure::Failure;
+use crate::lab::study::goal::Slo;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::json::RunReport;
+use crate::report::slo::{Held, UNKNOWN};
+use crate::report::validity::Validity;
+use crate::run::{self, Setup};
+use crate::text::rate;
+use bisection::{Answer, Seen};
+use forebay::time::{Nanos, clock};
+use serde::Serialize;
+
+/// A run of a search that does not decide is repeated with twice its length, up to this many times
+/// the length of the first.
+const LONGER: u64 = 8;
+
+/// A search tries no rate at which fewer requests come in a run.
+const REQUESTS_MIN: f64 = 100.0;
+
+/// A series, and its result as written to JSON (`forebay-series/1`).
+#[derive(Serialize)]
+struct Series<'a> {
+    schema: &'static str,
+    /// What must hold, if anything.
+    slo: Option<&'a Slo>,
+    /// At which rates it holds.
+    answer: Option<Answer>,
+    /// Each run, in the order in which they were made.
+    runs: Vec<RunReport>,
+    #[serde(skip)]
+    setup: Setup,
+    #[serde(skip)]
+    offer: &'a OfferArguments,
+}
+
+/// Carries out `loadgen sweep` and returns the exit code.
+///
+/// # Errors
+/// A usage failure for flags that do not fit; otherwise what went wrong.
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
+    let (first, rates) = (first_of(arguments), &arguments.rates);
+    let mut series = Series::new(&first)?;
+    let outputs = series.offer.outputs()?;
+    for (number, rate) in rates.iter().enumerate() {
+        series.run(*rate, series.setup.0.duration, &format!("{} of {}", number + 1, rates.len()))?;
+        if series.setup.2.is_raised() {
+            break;
+        }
+    }
+    series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>(), f64::MAX));
+    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
+    Ok(if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
+}
+
+/// Carries out `loadgen search` and returns the exit code.
+///
+/// # Errors
+/// See [`sweep`].
+pub(crate) fn search(arguments: &SearchArguments) -> Result<u8, Failure> {
+    let mut series = Series::new(&arguments.run)?;
+    let outputs = series.offer.outputs()?;
+    let end = clock::now().plus(arguments.max_time);
+    let answer = bisection::search(series.setup.0.rate, |rate| series.look(rate, end))?;
+    let code = answer.exit_code();
+    series.answer = Some(answer);
+    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
+    Ok(code)
+}
+
+/// The first run of a sweep.
+pub(crate) fn first_of(arguments: &SweepArguments) -> RunArguments {
+    let RunArguments { offer, .. } = arguments.run.clone();
+    RunArguments { offer: OfferArguments { rate: Some(arguments.rates[0]), ..offer }, ..arguments.run.clone() }
+}
+
+impl<'a> Series<'a> {
+    fn new(arguments: &'a RunArguments) -> Result<Series<'a>, Failure> {
+        let (setup, slo, offer) = (run::prepare(arguments)?, arguments.slo.as_ref(), &arguments.offer);
+        let (schema, answer, runs) = ("forebay-series/1", None, Vec::new());
+        Ok(Series { schema, slo, answer, runs, setup, offer })
+    }
+
+    /// Makes the next run, with the next seed.
+    fn run(&mut self, at: f64, duration: Nanos, label: &str) -> Result<&RunReport, Failure> {
+        let (plan, endpoint, interrupt) = &self.setup;
+        let seed = plan.seed.wrapping_add(self.runs.len() as u64);
+        let plan = Plan { rate: at, duration, seed, ..plan.clone() };
+        let progress = Progress::new(&format!("{label}, {}/s", rate(at)), &plan, self.offer.quiet);
+        let report = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?.report;
+        self.runs.push(report.judged(self.slo));
+        Ok(self.runs.last().expect("a run"))
+    }
+
+    /// Whether the SLO holds at this rate; `None` if no time is left to know it, or the rate is too
+    /// low.
+    fn look(&mut self, at: f64, end: Nanos) -> Result<Option<Seen>, Failure> {
+        let Plan { duration: first, warmup, .. } = self.setup.0;
+        let (mut duration, mut is_repeated) = (first, false);
+        loop {
+            let is_late = clock::now().plus(warmup).plus(duration) > end;
+            if is_late || self.setup.2.is_raised() || at * first.as_secs_f64() < REQUESTS_MIN {
+                return Ok(None);
+            }
+            let report = self.run(at, duration, &format!("run {}", self.runs.len() + 1))?;
+            let (seen, is_usable) = (seen(report), report.is_usable());
+            match seen.verdict {
+                Held::Undecided if is_usable && duration < first.times(LONGER) => duration = duration.times(2),
+                Held::Undecided if !is_usable && !is_repeated => is_repeated = true,
+                _ => return Ok(Some(seen)),
+            }
+        }
+    }
+}
+
+/// What a run says of its SLO, and why.
+fn seen(report: &RunReport) -> Seen {
+    let (verdict, why) = match &report.slo {
+        Some(judged) if report.is_usable() => (judged.verdict, judged.why.clone()),
+        _ => (Held::Undecided, format!("INVALID: {}", report.reasons.first().map_or("", String::as_str))),
+    };
+    Seen { rps: report.offered_rps, verdict, why }
+}
