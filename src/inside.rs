@@ -23,3 +23,4 @@ pub use crate::cli::{command, get, run};
 pub use crate::handler::builtin::wire;
 pub use crate::server::emulated::run_emulated;
 pub use crate::server::path::samples::{Sampler, Samples};
+pub use crate::server::sizes::Memory;

@@ -9,8 +9,8 @@ mod counter;
 mod support;
 
 use counter::{Counter, allocations, bytes, watch_this_thread};
+use forebay::inside::Memory;
 use forebay::inside::net::{Io, KernelLink};
-use forebay::server::Memory;
 use nix::sys::socket::{setsockopt, sockopt};
 use support::prelude::*;
 

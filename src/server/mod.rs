@@ -37,7 +37,7 @@ mod running;
 mod sender;
 mod serve;
 mod shown;
-mod sizes;
+pub(crate) mod sizes;
 mod spawner;
 
 pub use admin::Metrics;

@@ -53,14 +53,14 @@ pub(super) fn slots(config: &Config) -> usize {
 
 /// Memory that a server keeps, as far as its settings determine it. Resident once used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub struct Memory {
     workers: usize,
     /// Bytes per worker made at the start: packets, places for half-done requests, its share of
     /// the repeats, and buffers to receive and send.
-    pub(crate) worker_bytes: usize,
+    pub worker_bytes: usize,
     /// Bytes per worker allocated when the first request of a class is answered. Zero for classes
     /// that never occur, and a seventh less for those of which every request is answered.
-    pub(crate) class_bytes: usize,
+    pub class_bytes: usize,
 }
 
 /// Bytes that the allocator adds to each allocation, by header and rounding.
@@ -77,7 +77,7 @@ const TOGETHER_BYTES: usize = 20 << 20;
 
 impl Memory {
     /// The memory of a server with these settings and a built-in handler.
-    pub(crate) fn of(config: &Config) -> Memory {
+    pub fn of(config: &Config) -> Memory {
         let Config { workers, datagram_max, io, room, .. } = *config;
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
 use crate::support::prelude::*;
-use forebay::server::Memory;
+use forebay::inside::Memory;
 
 /// How much larger it may have become in 1.5 s, as a share: two pages of 28 MB. A byte lost with
 /// each request would be three times as much at 16,000 a second.
