@@ -44,8 +44,16 @@ fn a_server_for_tests_is_one_line() {
     let server = Server::for_tests(handler_fn(echo));
     assert_echoes(server.address);
     assert_eq!(server.stop().expect("it ran").totals.fates.answered, 1);
-    let dropped = Server::for_tests(handler_fn(echo)).address;
-    UdpSocket::bind(dropped).expect("the port is free again");
+    let held = Arc::new(());
+    let handler = {
+        let held = Arc::clone(&held);
+        move |request: Request<'_>, reply: &mut Reply<'_>| {
+            let _ = &held;
+            echo(request, reply);
+        }
+    };
+    drop(Server::for_tests(handler_fn(handler)));
+    assert_eq!(Arc::strong_count(&held), 1, "it has ended with its handler");
 }
 
 // Does a server serve on sockets of several addresses, in whatever order it is given them, and say
