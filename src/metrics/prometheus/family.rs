@@ -1,99 +1,51 @@
-//! Families of metrics as Prometheus' protobuf messages (`io.prometheus.client`), without the
-//! fields that this server never sets.
+//! Families of metrics, as both text formats and protobuf have them.
 
-use prost::{Message, Oneof};
 use std::fmt::Display;
+use std::time::Duration;
 
-#[derive(Clone, PartialEq, Message)]
+/// A metric's name and help, and its samples.
 pub(super) struct Family {
-    #[prost(string, tag = "1")]
     pub(super) name: String,
-    #[prost(string, tag = "2")]
     pub(super) help: String,
-    /// The type of the metric; [`Family::add`] sets it from the value.
-    #[prost(int32, tag = "3")]
-    pub(super) kind: i32,
-    #[prost(message, repeated, tag = "4")]
-    pub(super) metrics: Vec<Metric>,
+    pub(super) samples: Vec<Sample>,
 }
 
-/// One sample of a family: its labels and value.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Metric(
-    #[prost(message, repeated, tag = "1")] pub(super) Vec<Label>,
-    #[prost(oneof = "Value", tags = "2, 3, 5, 7")] pub(super) Option<Value>,
-);
+/// One sample: pairs of a label's name and value, and the measured value.
+pub(super) struct Sample(pub(super) Vec<(String, String)>, pub(super) Value);
 
-/// A label: name and value.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(super) struct Label(#[prost(string, tag = "1")] pub(super) String, #[prost(string, tag = "2")] pub(super) String);
-
-#[derive(Clone, PartialEq, Oneof)]
 pub(super) enum Value {
-    #[prost(message, tag = "2")]
-    Gauge(Number),
-    #[prost(message, tag = "3")]
-    Counter(Number),
-    #[prost(message, tag = "5")]
-    Untyped(Number),
-    #[prost(message, tag = "7")]
+    Gauge(f64),
+    Counter(f64),
+    Untyped(f64),
     Histogram(Histogram),
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Number(#[prost(double, tag = "1")] pub(super) f64);
-
-#[derive(Clone, PartialEq, Message)]
+#[derive(Default)]
 pub(super) struct Histogram {
-    #[prost(uint64, tag = "1")]
     pub(super) count: u64,
-    #[prost(double, tag = "2")]
     pub(super) sum: f64,
-    /// The classic buckets, ascending.
-    #[prost(message, repeated, tag = "3")]
-    pub(super) buckets: Vec<Bucket>,
-    #[prost(sint32, tag = "5")]
+    /// The classic buckets, ascending: the number of values up to a bound, and the bound.
+    pub(super) buckets: Vec<(u64, f64)>,
     pub(super) schema: i32,
-    #[prost(double, tag = "6")]
     pub(super) zero_threshold: f64,
-    #[prost(uint64, tag = "7")]
     pub(super) zero_count: u64,
-    #[prost(message, repeated, tag = "12")]
-    pub(super) spans: Vec<Span>,
-    /// For each native bucket, its count less that of the bucket before.
-    #[prost(sint64, repeated, tag = "13")]
+    /// Runs of occupied native buckets: the gap before each run, and its length. The first gap
+    /// begins at bucket 0.
+    pub(super) spans: Vec<(i32, u32)>,
+    /// The count of each native bucket, less the count of the bucket before it.
     pub(super) deltas: Vec<i64>,
-    #[prost(message, optional, tag = "15")]
-    pub(super) start: Option<Timestamp>,
+    /// The start of the measurement since the Unix epoch.
+    pub(super) start: Duration,
 }
-
-/// A classic bucket: the number of values up to a bound, and the bound.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Bucket(#[prost(uint64, tag = "1")] pub(super) u64, #[prost(double, tag = "2")] pub(super) f64);
-
-/// A run of occupied native buckets: the gap before it, and its length. The first gap begins at
-/// bucket 0.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(super) struct Span(#[prost(sint32, tag = "1")] pub(super) i32, #[prost(uint32, tag = "2")] pub(super) u32);
-
-/// Seconds since the Unix epoch, then nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(super) struct Timestamp(#[prost(int64, tag = "1")] pub(super) i64, #[prost(int32, tag = "2")] pub(super) i32);
 
 impl Family {
     pub(super) fn new(name: &str, help: &str) -> Family {
-        Family { name: name.to_owned(), help: help.to_owned(), ..Family::default() }
+        Family { name: name.to_owned(), help: help.to_owned(), samples: Vec::new() }
     }
 
     pub(super) fn add(&mut self, labels: &[(&str, &str)], value: Value) {
-        self.kind = match value {
-            Value::Counter(_) => 0,
-            Value::Gauge(_) => 1,
-            Value::Untyped(_) => 3,
-            Value::Histogram(_) => 4,
-        };
-        let labels = labels.iter().map(|(name, value)| Label((*name).to_owned(), (*value).to_owned()));
-        self.metrics.push(Metric(labels.collect(), Some(value)));
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.samples.push(Sample(labels.collect(), value));
     }
 }
 
@@ -101,7 +53,7 @@ impl Family {
 /// there is at most one sample.
 pub(super) fn numbers<D: Display>(
     to: &mut Vec<Family>,
-    kind: fn(Number) -> Value,
+    kind: fn(f64) -> Value,
     name: &str,
     help: &str,
     label: &str,
@@ -110,7 +62,7 @@ pub(super) fn numbers<D: Display>(
     let mut family = Family::new(name, help);
     for (value, number) in samples {
         let labels = [(label, &*value.to_string())];
-        family.add(if label.is_empty() { &[] } else { &labels }, kind(Number(number)));
+        family.add(if label.is_empty() { &[] } else { &labels }, kind(number));
     }
     to.push(family);
 }

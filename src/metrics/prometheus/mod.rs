@@ -4,6 +4,7 @@ mod family;
 mod format;
 mod native;
 mod process;
+mod protobuf;
 mod text;
 
 use super::block::Percentile;
@@ -14,11 +15,10 @@ use super::window::{SLOWDOWN_ONE, Series, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
 use family::Value::{Counter, Gauge, Untyped};
-use family::{Family, Number, numbers};
+use family::{Family, numbers};
 pub use format::Format;
 pub(crate) use format::weight;
 use native::histogram;
-use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ impl Snapshot {
     pub fn to_prometheus(&self, format: Format) -> Vec<u8> {
         let families = families(self);
         match format {
-            Format::Protobuf => families.iter().flat_map(Message::encode_length_delimited_to_vec).collect(),
+            Format::Protobuf => protobuf::protobuf(&families),
             Format::OpenMetrics | Format::Classic => text::text(&families, format == Format::OpenMetrics).into_bytes(),
         }
     }
@@ -70,7 +70,7 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
         }
     }
     // The family of quantiles is present before the first request.
-    to.retain(|family| family.name == QUANTILES || !family.metrics.is_empty());
+    to.retain(|family| family.name == QUANTILES || !family.samples.is_empty());
     to
 }
 
@@ -111,7 +111,7 @@ fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
                 let quantile = quantile.to_string();
                 let labels = [("stage", stage.name()), ("class", class), ("window", window), ("quantile", &quantile)];
                 // The server's own samples are finite.
-                family.add(&labels, Untyped(Number(micros.unwrap_or(f64::INFINITY) / 1e6)));
+                family.add(&labels, Untyped(micros.unwrap_or(f64::INFINITY) / 1e6));
             }
         }
     }
@@ -128,7 +128,7 @@ fn datagrams(to: &mut Vec<Family>, snapshot: &Snapshot) {
         let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
         let (reasons, counts) = snapshot.counts.counted.reasons(fate).unwrap_or((&[""], &rest));
         for (reason, count) in reasons.iter().copied().zip(counts.iter().copied()).chain(own_reasons()) {
-            family.add(&[("fate", fate.name()), ("reason", reason)], Counter(Number(count as f64)));
+            family.add(&[("fate", fate.name()), ("reason", reason)], Counter(count as f64));
         }
     }
     to.push(family);
@@ -184,7 +184,7 @@ fn blocked(to: &mut Vec<Family>, snapshot: &Snapshot) {
     blocked.extend(&gauges.blocked);
     for ((class, by, cause), time) in blocked {
         let labels = [("class", name(class)), ("by_class", by.map_or("", name)), ("cause", cause.name())];
-        family.add(&labels, Counter(Number(time.as_secs_f64())));
+        family.add(&labels, Counter(time.as_secs_f64()));
     }
     to.push(family);
 }

@@ -5,10 +5,9 @@
 //! same bounds, so the histograms of a fleet can be added. A value counts as the highest of its
 //! bin, as on `/latency`. So a quantile is at most one bucket off.
 
-use crate::metrics::prometheus::family::{Bucket, Histogram, Span, Timestamp, Value};
+use crate::metrics::prometheus::family::{Histogram, Value};
 use crate::metrics::snapshot::Snapshot;
 use crate::metrics::window::{Distribution, Series};
-use std::time::Duration;
 
 /// The schema with 2^5 buckets per doubling: the coarsest that is accurate to 2.5 %.
 const SCHEMA: i32 = 5;
@@ -22,14 +21,13 @@ pub(super) fn histogram(snapshot: &Snapshot, series: Series, bounds: &[u64], uni
     let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
     let classic = upper.zip(distribution.buckets(bounds)).scan(0, |cumulative, (upper_bound, count)| {
         *cumulative += count;
-        Some(Bucket(*cumulative, upper_bound))
+        Some((*cumulative, upper_bound))
     });
-    let start = Duration::from(snapshot.start_time);
     Value::Histogram(Histogram {
         count: distribution.count,
         sum: distribution.sum as f64 / unit,
         buckets: classic.collect(),
-        start: Some(Timestamp(start.as_secs() as i64, start.subsec_nanos() as i32)),
+        start: snapshot.start_time.into(),
         ..native(&distribution, unit)
     })
 }
@@ -45,8 +43,8 @@ fn native(distribution: &Distribution, unit: f64) -> Histogram {
     for bins in bins.chunk_by(|one, other| one.0 == other.0) {
         let (number, count) = (bins[0].0, bins.iter().map(|(_, count)| count).sum::<u64>() as i64);
         match native.spans.last_mut() {
-            Some(Span(_, length)) if number == next => *length += 1,
-            _ => native.spans.push(Span(number - next, 1)),
+            Some((_, length)) if number == next => *length += 1,
+            _ => native.spans.push((number - next, 1)),
         }
         native.deltas.push(count - before);
         (next, before) = (number + 1, count);
@@ -72,7 +70,7 @@ mod tests {
     /// Number and count of each bucket, decoded from spans and deltas as a reader does it.
     fn decoded(buckets: &Histogram) -> Vec<(i32, u64)> {
         let (mut next, mut count, mut deltas, mut read) = (0, 0, buckets.deltas.iter(), Vec::new());
-        for Span(gap, length) in &buckets.spans {
+        for (gap, length) in &buckets.spans {
             next += gap;
             for _ in 0..*length {
                 count += deltas.next().expect("a delta for each bucket");
@@ -122,6 +120,6 @@ mod tests {
         let slowdowns = Distribution::of([&histograms.bins()], &[Series::slowdown(0)]);
         // Slowdowns 0, 1 (three times), 2 and 2.02: buckets 0, 32 and 33.
         let Histogram { zero_count, spans, deltas, .. } = native(&slowdowns, 1e3);
-        assert_eq!((zero_count, spans, deltas), (1, vec![Span(0, 1), Span(31, 2)], vec![3, -2, 0]));
+        assert_eq!((zero_count, spans, deltas), (1, vec![(0, 1), (31, 2)], vec![3, -2, 0]));
     }
 }

@@ -3,7 +3,7 @@
 //! Both have the same samples. In OpenMetrics, a counter's family has its name without `_total`,
 //! and an end mark follows.
 
-use super::family::{Bucket, Family, Label, Metric, Value};
+use super::family::{Family, Sample, Value};
 use std::fmt::{self, Display, Write};
 
 /// Writes `families` as OpenMetrics if `open`, otherwise in the classic format.
@@ -14,7 +14,7 @@ pub(super) fn text(families: &[Family], open: bool) -> String {
 }
 
 fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
-    let kind = match family.metrics.first().and_then(|metric| metric.1.as_ref()) {
+    let kind = match family.samples.first().map(|sample| &sample.1) {
         Some(Value::Counter(_)) => "counter",
         Some(Value::Gauge(_)) => "gauge",
         Some(Value::Histogram(_)) => "histogram",
@@ -25,14 +25,14 @@ fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
     let stem = name.strip_suffix("_total").filter(|_| open && kind == "counter").unwrap_or(name);
     let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
     write!(to, "# HELP {stem} {help}\n# TYPE {stem} {kind}\n")?;
-    for Metric(labels, value) in &family.metrics {
-        let label = |label: &Label| format!("{}=\"{}\"", label.0, escaped(&label.1));
-        let labels = labels.iter().map(label).collect::<Vec<_>>().join(",");
+    for Sample(labels, value) in &family.samples {
+        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        let labels = labels.collect::<Vec<_>>().join(",");
         match value {
-            Some(Value::Histogram(histogram)) => {
+            Value::Histogram(histogram) => {
                 sample(to, &format!("{name}_sum"), &labels, number(histogram.sum))?;
                 sample(to, &format!("{name}_count"), &labels, histogram.count)?;
-                for Bucket(count, bound) in &histogram.buckets {
+                for (count, bound) in &histogram.buckets {
                     // "1.0", not "1", as OpenMetrics requires, so that series have the same name in
                     // both formats.
                     let bound = if bound.fract() == 0.0 { format!("{bound:.1}") } else { number(*bound) };
@@ -40,10 +40,9 @@ fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
                     sample(to, &format!("{name}_bucket"), labels.trim_end_matches(','), count)?;
                 }
             }
-            Some(Value::Gauge(one) | Value::Counter(one) | Value::Untyped(one)) => {
-                sample(to, name, &labels, number(one.0))?;
+            Value::Gauge(one) | Value::Counter(one) | Value::Untyped(one) => {
+                sample(to, name, &labels, number(*one))?;
             }
-            None => {}
         }
     }
     Ok(())
@@ -67,7 +66,7 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::prometheus::family::{Histogram, Number, numbers};
+    use crate::metrics::prometheus::family::{Histogram, numbers};
 
     /// Does each format have the names, types, numbers and escapes that its readers expect?
     #[test]
@@ -76,10 +75,10 @@ mod tests {
         numbers(&mut families, Value::Counter, "jobs_total", "Jobs, # TYPE\nin it.", "kind", [("a \"b\"\\\n", 3.0)]);
         numbers(&mut families, Value::Gauge, "room", "Room.", "", [("", f64::NEG_INFINITY)]);
         let mut waits = Family::new("wait_seconds", "Waits.");
-        let buckets = vec![Bucket(0, 0.000_001), Bucket(1, 1.0), Bucket(2, f64::INFINITY)];
+        let buckets = vec![(0, 0.000_001), (1, 1.0), (2, f64::INFINITY)];
         waits.add(&[], Value::Histogram(Histogram { count: 2, sum: 7.5, buckets, ..Histogram::default() }));
         let mut other = Family::new("other", "Other.");
-        other.add(&[("a", "1"), ("b", "2")], Value::Untyped(Number(0.25)));
+        other.add(&[("a", "1"), ("b", "2")], Value::Untyped(0.25));
         families.extend([waits, other]);
         let classic = "# HELP jobs_total Jobs, # TYPE\\nin it.\n# TYPE jobs_total counter\n\
             jobs_total{kind=\"a \\\"b\\\"\\\\\\n\"} 3\n# HELP room Room.\n# TYPE room gauge\nroom -Inf\n\

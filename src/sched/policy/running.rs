@@ -82,7 +82,7 @@ impl Policy {
     }
 
     /// How workers learn of fresh requests; `None` if no request yields to them.
-    fn gives_way(&self) -> Option<&GiveWay> {
+    pub(super) fn gives_way(&self) -> Option<&GiveWay> {
         self.attained().map(|(_, gives_way)| gives_way)
     }
 

@@ -70,8 +70,9 @@ pub struct Local {
     pub(crate) looked_at: Nanos,
     /// The sockets that hold something, by the last look or notice.
     pub noticed: Noticed,
-    /// Whether the worker has refused a heavy request since it last found nothing.
-    pub(crate) refuses: bool,
+    /// Whether a job of this worker had no room in the queues, or was refused, since the worker
+    /// last found nothing.
+    pub(crate) crowded: bool,
 }
 
 impl Local {
@@ -84,7 +85,7 @@ impl Local {
             socket: worker,
             looked_at: Nanos::ZERO,
             noticed: Noticed::default(),
-            refuses: false,
+            crowded: false,
         }
     }
 
@@ -103,7 +104,7 @@ impl Local {
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
-        self.refuses = false;
+        self.crowded = false;
     }
 
     /// The next socket in turn.

@@ -104,7 +104,7 @@ fn a_look_comes_before_heavy_requests() {
 
 // While capacity is scarce, does a free worker serve its own socket, then the queues? Does it look
 // now and then, and after it yielded? Do jobs look as rarely, and is no worker asked to yield? The
-// same for a worker that refuses heavy requests, until it finds nothing to do?
+// same for a worker whose job found no room, until it finds nothing to do?
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -131,12 +131,12 @@ fn while_capacity_is_scarce_workers_look_rarely() {
     assert!(looks(steps(61, &scarce, false)) && !looks(steps(62, &scarce, false)));
     assert!(looks(steps(63, &scarce, true)), "it has stepped aside");
     let first = Local::new(0, &policy.topology);
-    let mut refuses = first.clone();
-    refuses.refuses = true;
-    let mut no_longer = refuses.clone();
+    let mut crowded = first.clone();
+    crowded.crowded = true;
+    let mut no_longer = crowded.clone();
     no_longer.skip();
     for (view, local, is_scarce) in
-        [(&enough, &first, false), (&scarce, &first, true), (&enough, &refuses, true), (&enough, &no_longer, false)]
+        [(&enough, &first, false), (&scarce, &first, true), (&enough, &crowded, true), (&enough, &no_longer, false)]
     {
         let watch = policy.watch(&running(0, 0, 20), local, view, NOW);
         assert_eq!(watch == Watch::Every(Nanos::from_micros(60)), is_scarce, "{watch:?}");

@@ -102,9 +102,11 @@ where
     }
 
     /// Decides about a job that should go into a queue while all queues are full: it runs on, so
-    /// that begun work is not lost. If it may not, it ends.
+    /// that begun work is not lost. If it may not, it ends. The requests that it noticed still wait
+    /// and would call it again at once. So the worker looks rarely from now on.
     #[cold]
     fn crowded(&mut self, mut job: J) {
+        self.turn.search.crowded = true;
         if self.engine.requeued(&mut job, Requeued::Crowded) { self.go_on(job) } else { self.refuse(job) }
     }
 
@@ -117,7 +119,7 @@ where
 
     /// Ends `job` without a result, because it would wait too long in a queue.
     fn refuse(&mut self, job: J) {
-        self.turn.search.refuses = true;
+        self.turn.search.crowded = true;
         self.engine.discard(job, Discarded::TooMany);
         self.spread();
         self.over();

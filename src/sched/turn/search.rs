@@ -35,7 +35,7 @@ where
             }
             contended |= outcome == Outcome::Contended;
         }
-        self.turn.search.refuses = false;
+        self.turn.search.crowded = false;
         self.engine.flush();
         self.turn.then(Action::Sleep { contended });
     }

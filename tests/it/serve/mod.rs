@@ -3,6 +3,7 @@
 mod auto;
 mod capture;
 mod endpoint;
+mod family;
 mod fields;
 mod groups;
 mod health;

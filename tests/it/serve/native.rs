@@ -2,13 +2,9 @@
 //! histograms of `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the histograms
 //! of several servers up.
 
-#[allow(dead_code, reason = "the server makes what is read here")]
-#[path = "../../../src/metrics/prometheus/family.rs"]
-mod family;
-
+use super::family::{self, Family, Histogram, Metric, Number, Value as Shown};
 use super::interval_log::histograms;
 use crate::support::prelude::*;
-use family::{Family, Histogram, Metric, Number, Value as Shown};
 use flate2::read::GzDecoder;
 use prost::Message;
 

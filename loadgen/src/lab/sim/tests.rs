@@ -7,7 +7,7 @@ use super::*;
 use crate::lab::workload::Workload;
 use forebay::inside::sched::overload::WaitBounds;
 use forebay::inside::sched::policy::Limit;
-use forebay::inside::sched::{Patience, Policy, PolicyName};
+use forebay::inside::sched::{Patience, Policy, PolicyName, Tuning};
 use forebay::metrics::Percentile;
 use inputs::{named, offer, policies, with_patience, workload};
 
@@ -139,6 +139,19 @@ fn near_saturation_heavy_requests_do_not_starve() {
     });
     let [scarce, never] = tallies.map(|tally| tally.slowdown_at(Percentile::P99_9));
     assert!(scarce * 2.0 < never, "{scarce}, where it is never scarce {never}");
+}
+
+// Does a worker whose queues are full go on, and not look at once again at what has no room? Three
+// times as much comes as one worker can do, under the limits from before any measurement.
+#[test]
+fn a_worker_without_room_works_on() {
+    let workload = workload("fixed:300us");
+    let policy = Tuning::new(1, Nanos::from_micros(50)).policy("levels");
+    assert!(policy.patience().is_none(), "nothing is measured");
+    let setup = Setup::with_overheads(policy, Overheads::STOCK);
+    let tally = simulate(&setup, offer(&workload, 3.0, 1).arrivals(1));
+    let useful = tally.fates().answered as f64 * 300e-6 / tally.ended_at().as_secs_f64();
+    assert!(useful > 0.95, "{useful} of the time");
 }
 
 // Is a run called unstable whose backlog grows to its end, and none at a load that its workers can
