@@ -6,11 +6,11 @@
 //!
 //! Each shard has its keys in the order of their times. Shards with messages are
 //! [`Events::listed`]. Busy workers look at [`Events::is_due`] in each turn. While all of them
-//! sleep, [`Alarm::ring`] wakes one for a timer, and [`Events::tell`] for a message.
+//! sleep, [`Events::ring`] wakes one for a timer, and [`Events::tell`] for a message.
 //!
 //! No timer is lost. A thread that arms one writes its time, first to `due`, then to `next`. A
-//! worker that fires takes `next` before it reads `due`. So it sees the new time in `due`, or
-//! leaves it in `next`. The alarm says until when it waits before it reads `next` again, and a
+//! worker that fires takes `next` before it reads `due`, and so does the alarm. So each sees the new
+//! time in `due`, or leaves it in `next`. The alarm says until when it waits before it reads `next` again, and a
 //! thread that lowers `next` reads that after it. So the alarm sees the new time, or is notified.
 //!
 //! No message is lost. A thread that lists a shard then looks at `rings`. A worker that takes
@@ -56,7 +56,7 @@ pub(crate) struct Events {
     due: Box<[AtomicU64]>,
     /// The shards that have messages and no event under way. Each is there once at most.
     listed: ArrayQueue<u32>,
-    alarm: Arc<Alarm>,
+    alarm: Alarm,
     outside: Arc<Outside>,
     /// Whether shards get nothing any more.
     closed: AtomicBool,
@@ -76,7 +76,7 @@ struct Own {
 }
 
 /// What wakes a worker once a timer is due.
-pub(crate) struct Alarm {
+struct Alarm {
     /// The earliest time in any shard, in ns, or an earlier one.
     next: CachePadded<AtomicU64>,
     /// Until when the alarm waits, in ns; 0 while it waits for a worker.
@@ -96,20 +96,16 @@ impl Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
             listed: ArrayQueue::new(shards.max(1)),
-            alarm: Arc::new(Alarm {
+            alarm: Alarm {
                 next: CachePadded::new(AtomicU64::new(NEVER)),
                 waits_until: AtomicU64::new(0),
                 changed: Notify::new(),
                 rings: AtomicBool::new(false),
                 stopped: AtomicBool::new(false),
-            }),
+            },
             outside: Arc::clone(outside),
             closed: AtomicBool::new(false),
         }
-    }
-
-    pub(crate) fn alarm(&self) -> &Arc<Alarm> {
-        &self.alarm
     }
 
     /// Lets `key` of `shard` fire at `when`, and not at the time that it had; `None` stops it.
@@ -219,6 +215,37 @@ impl Events {
         self.alarm.lower(next);
     }
 
+    /// The earliest time of all timers, which `next` may be before.
+    fn earliest(&self) -> Nanos {
+        // Ordering: see the head of this file.
+        self.alarm.next.swap(NEVER, Ordering::SeqCst);
+        let earliest = self.due.iter().map(|due| due.load(Ordering::SeqCst)).min().unwrap_or(NEVER);
+        self.alarm.lower(earliest);
+        Nanos::new(earliest)
+    }
+
+    /// Wakes a worker whenever a timer is due, until [`Events::stop`].
+    pub(crate) async fn ring(self: Arc<Events>) {
+        let Alarm { next, waits_until, changed, stopped, .. } = &self.alarm;
+        while !stopped.load(Ordering::Relaxed) {
+            let (until, now) = (next.load(Ordering::SeqCst), clock::now());
+            let wait = Nanos::new(until).minus(now);
+            if wait > Nanos::ZERO {
+                waits_until.store(until, Ordering::SeqCst);
+                if next.load(Ordering::SeqCst) >= until {
+                    let _ = timeout(wait.into(), changed.notified()).await;
+                }
+                continue;
+            }
+            waits_until.store(0, Ordering::SeqCst);
+            // Most timers of connections move on before their time, and then need no worker.
+            if self.earliest() <= now {
+                self.alarm.ring_now(&self.outside);
+                changed.notified().await;
+            }
+        }
+    }
+
     /// Calls `begin` for `shard`, unless its event is under way. Returns false if it began none.
     fn fire_one(&self, shard: u32, mut own: MutexGuard<'_, Own>, begin: impl FnOnce(u32) -> bool) -> bool {
         if own.fires {
@@ -302,24 +329,6 @@ impl Alarm {
     fn ring_now(&self, outside: &Outside) {
         if !self.rings.swap(true, Ordering::SeqCst) {
             outside.put(Ready::Events);
-        }
-    }
-
-    /// Wakes a worker whenever a timer is due, until [`Events::stop`].
-    pub(crate) async fn ring(self: Arc<Alarm>, outside: Arc<Outside>) {
-        while !self.stopped.load(Ordering::Relaxed) {
-            let next = self.next.load(Ordering::SeqCst);
-            let wait = Nanos::new(next).minus(clock::now());
-            if wait > Nanos::ZERO {
-                self.waits_until.store(next, Ordering::SeqCst);
-                if self.next.load(Ordering::SeqCst) >= next {
-                    let _ = timeout(wait.into(), self.changed.notified()).await;
-                }
-                continue;
-            }
-            self.waits_until.store(0, Ordering::SeqCst);
-            self.ring_now(&outside);
-            self.changed.notified().await;
         }
     }
 }

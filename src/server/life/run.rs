@@ -13,7 +13,7 @@ use crate::metrics::{Collector, Snapshot, summary};
 use crate::net::KernelLink;
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::{Outside, WaitSlot};
+use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
 use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, set_aside_per_worker};
 use crate::sched::overload::Shedding;
@@ -77,7 +77,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let following = adaptation(&bound.config);
     let (shared, workers) = workers(&bound, &following.made.policy)?;
     common.outside.open(shared.waker());
-    let runtime = runtime(requests, &spawning.outside)?;
+    let runtime = runtime(requests)?;
     let collector = Collector::new(&bound.board.metrics);
     // The admin thread has the listener; a successor gets this copy.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
@@ -128,10 +128,10 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
 }
 
 /// The runtime of the admin thread, which also wakes a worker for the timers of shards.
-fn runtime<H: Service>(serving: &Serving<'_, '_, H>, outside: &Arc<Outside>) -> io::Result<Runtime> {
+fn runtime<H: Service>(serving: &Serving<'_, '_, H>) -> io::Result<Runtime> {
     let runtime = admin::runtime()?;
     if H::SHARDS > 0 {
-        runtime.spawn(serving.events.alarm().clone().ring(Arc::clone(outside)));
+        runtime.spawn(Arc::clone(&serving.events).ring());
     }
     Ok(runtime)
 }

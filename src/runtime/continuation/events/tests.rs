@@ -97,12 +97,12 @@ fn a_shard_has_one_event_at_a_time() {
 #[test]
 fn the_alarm_rings_each_time() {
     let (outside, end) = (Arc::new(Outside::new(2)), Arc::new(Notify::new()));
-    let events = Events::new(64, &outside);
-    let (alarm, heard, ended) = (events.alarm().clone(), Arc::clone(&outside), Arc::clone(&end));
+    let events = Arc::new(Events::new(64, &outside));
+    let (alarm, ended) = (Arc::clone(&events), Arc::clone(&end));
     let ringing = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
-            tokio::select! { () = alarm.ring(heard) => {} () = ended.notified() => {} }
+            tokio::select! { () = alarm.ring() => {} () = ended.notified() => {} }
         });
     });
     let arm = |shard: u32| events.set(shard, 0, Some(clock::now().plus(US(u64::from(shard) * 7))));
@@ -136,6 +136,18 @@ fn the_alarm_rings_each_time() {
     }
     end.notify_one();
     ringing.join().expect("no panic");
+}
+
+// Does a timer that has moved on need a worker no more, once the alarm has looked?
+#[test]
+fn the_alarm_finds_the_earliest_time() {
+    let events = events(2);
+    events.set(0, 1, Some(US(10)));
+    events.set(1, 1, Some(US(30)));
+    events.set(0, 1, Some(US(20)));
+    assert!(events.is_due(US(10)), "a busy worker would look in vain");
+    assert_eq!(events.earliest(), US(20));
+    assert!(!events.is_due(US(19)) && events.is_due(US(20)));
 }
 
 #[test]
