@@ -152,7 +152,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, 1));
+    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, 1, |_, _| false));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

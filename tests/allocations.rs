@@ -209,7 +209,7 @@ fn a_further_address_takes_what_is_said() {
     for io in Io::ALL {
         let taken = |addresses: usize| {
             let before = bytes();
-            let link = KernelLink::new(io, addresses);
+            let link = KernelLink::new(io, addresses, |_, _| false);
             let taken = bytes() - before;
             drop(link);
             taken as f64

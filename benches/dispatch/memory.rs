@@ -22,7 +22,7 @@ mod network {
     pub(crate) use super::Network;
 }
 mod receive {
-    pub(crate) use super::{Datagram, Receiver};
+    pub(crate) use super::{Datagram, Joins, Receiver};
 }
 mod send {
     pub(crate) use super::{Message, Outcomes, Sender};
@@ -69,6 +69,7 @@ impl Socket {
 #[derive(Clone, Copy, Default)]
 pub struct Datagram {
     pub(crate) length: usize,
+    pub(crate) segment: usize,
     pub(crate) truncated: bool,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) local: Option<IpAddr>,
@@ -77,12 +78,15 @@ pub struct Datagram {
     pub(crate) ahead: bool,
 }
 
+/// Nothing is joined here.
+pub type Joins = fn(&[u8], &[u8]) -> bool;
+
 pub struct Receiver {
     datagrams: ArrayVec<Datagram, BATCH>,
 }
 
 impl Receiver {
-    pub(crate) fn new(_: Io) -> Receiver {
+    pub(crate) fn new(_: Io, _: Joins) -> Receiver {
         Receiver { datagrams: ArrayVec::new() }
     }
 
@@ -97,6 +101,7 @@ impl Receiver {
             buffer[..socket.request.len()].copy_from_slice(&socket.request);
             self.datagrams.push(Datagram {
                 length: socket.request.len(),
+                segment: 0,
                 truncated: false,
                 peer: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000))),
                 local: None,

@@ -255,6 +255,7 @@ pub struct Because<T = ()> {
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
     pub(crate) arrival: Arrival<'a>,
+    pub(crate) segment: u16,
     pub(crate) ticket: &'a T,
     pub(crate) class: u8,
     pub(crate) expires_at: Option<Nanos>,
@@ -281,7 +282,14 @@ impl<'a, T> Deref for Request<'a, T> {
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; also for tests of handlers.
     pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
-        Request { arrival: *arrival, ticket, class: 0, expires_at: None, worker: 0 }
+        Request { arrival: *arrival, segment: 0, ticket, class: 0, expires_at: None, worker: 0 }
+    }
+
+    /// The datagrams of the request: several only where
+    /// [`Service::joins`](super::Service::joins) says so.
+    pub fn segments(&self) -> impl Iterator<Item = &'a [u8]> + use<'a, T> {
+        let bytes = self.arrival.bytes();
+        bytes.chunks(if self.segment > 0 { self.segment.into() } else { bytes.len().max(1) })
     }
 
     /// When the answer becomes worthless, as [`clock::now`](crate::time::clock::now) counts; `None`

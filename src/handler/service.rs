@@ -75,6 +75,15 @@ pub trait Service: Sync {
     /// See [`Handler::REASON_NAMES`].
     const REASON_NAMES: &'static [&'static str] = &[];
 
+    /// Whether datagram `next` may be part of a request with datagram `first`, which came right
+    /// before it from the same sender. Both are still unread. With `--io gro`, datagrams that a
+    /// sender has sent at once are then one request of up to `--datagram-max` bytes, and count as
+    /// one. [`Request::segments`] divides it. By default each datagram is a request of its own.
+    fn joins(first: &[u8], next: &[u8]) -> bool {
+        let _ = (first, next);
+        false
+    }
+
     /// Makes the state of shard `number`, below [`Service::SHARDS`]. The server calls it for each
     /// shard before it serves the first request.
     fn shard(&self, number: usize) -> Self::Shard;

@@ -1,7 +1,7 @@
 //! A worker's access to sockets and clock: the kernel's, or a simulated one in tests.
 
 use super::io::Io;
-use super::receive::{Datagram, Receiver};
+use super::receive::{Datagram, Joins, Receiver};
 use super::send::{Message, Outcomes, Sender};
 use super::socket::Socket;
 use crate::fate::Unsent;
@@ -66,9 +66,10 @@ pub struct KernelLink {
 }
 
 impl KernelLink {
-    /// Access to the sockets of this many addresses, opened for `io`.
-    pub fn new(io: Io, addresses: usize) -> KernelLink {
-        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(io), Sender::new())).collect(), last: 0 }
+    /// Access to the sockets of this many addresses, opened for `io`. [`Joins`] says which
+    /// datagrams to receive together.
+    pub fn new(io: Io, addresses: usize, joins: Joins) -> KernelLink {
+        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(io, joins), Sender::new())).collect(), last: 0 }
     }
 }
 

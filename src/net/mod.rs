@@ -31,6 +31,6 @@ pub use io::{BATCH, Io, RECV_BUFFER_BYTES, SEND_BATCH_MAX, SEND_BUFFER_BYTES};
 pub use link::{KernelLink, Link};
 pub use network::Network;
 pub use probe::probe;
-pub use receive::{Datagram, Receiver, receive_error};
+pub use receive::{Datagram, Joins, Receiver, receive_error};
 pub use send::{Message, Outcomes};
 pub use socket::{Group, Socket, by_address, complete};

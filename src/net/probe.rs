@@ -24,7 +24,7 @@ pub fn probe(addresses: &[SocketAddr], io: Io) -> Result<(), String> {
     };
     addresses.iter().try_for_each(|address| {
         let socket = Socket::unbound(*address, io).map_err(|error| refused("such a socket", "", error))?;
-        let received = Receiver::new(io).receive(&socket, std::iter::once(&mut [0; 1][..]));
+        let received = Receiver::new(io, |_, _| false).receive(&socket, std::iter::once(&mut [0; 1][..]));
         received.map_err(|error| refused(receive, other, error))?;
         Sender::new().try_nothing(&socket).map_err(|errno| refused("sendmmsg", "", errno.into()))
     })

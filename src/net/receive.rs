@@ -37,6 +37,8 @@ pub fn receive_error(error: &io::Error) -> ReceiveError {
 pub struct Datagram {
     /// Number of bytes in the buffer.
     pub length: usize,
+    /// The length of each datagram in the buffer but the last, if there are several; otherwise 0.
+    pub segment: usize,
     /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
     /// The sender; `None` if the kernel told none.
@@ -53,6 +55,9 @@ pub struct Datagram {
     pub ahead: bool,
 }
 
+/// Whether the second datagram may be in one buffer with the first: both are of one GRO batch.
+pub type Joins = fn(&[u8], &[u8]) -> bool;
+
 /// Memory for receiving batches, one per thread and address. Not shared between addresses: the
 /// kernel leaves in it the lengths of the last address and control data, and would cut off longer
 /// ones.
@@ -68,11 +73,12 @@ enum Way {
 }
 
 impl Receiver {
-    /// A receiver for batches of at most [`BATCH`], from sockets opened for `io`.
-    pub fn new(io: Io) -> Receiver {
+    /// A receiver for batches of at most [`BATCH`], from sockets opened for `io`. Datagrams of one
+    /// GRO batch stay together in one buffer where [`Joins`] says so.
+    pub fn new(io: Io, joins: Joins) -> Receiver {
         let way = match io {
             Io::Batches => Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo)))),
-            Io::Gro => Way::Gro(GroBatch::new()),
+            Io::Gro => Way::Gro(GroBatch::new(joins)),
         };
         Receiver { way, datagrams: ArrayVec::new() }
     }
@@ -149,12 +155,13 @@ struct GroBatch {
     segment: usize,
     /// The fields that all datagrams of the batch share.
     datagram: Datagram,
+    joins: Joins,
 }
 
 impl GroBatch {
-    fn new() -> GroBatch {
+    fn new(joins: Joins) -> GroBatch {
         let (buffer, control) = (vec![0; GRO_BATCH_MAX_BYTES].into(), cmsg_space!(TimeSpec, in6_pktinfo, i32));
-        GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default() }
+        GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default(), joins }
     }
 
     /// Number of datagrams left of a GRO batch. The next call returns them, whatever its socket.
@@ -198,14 +205,22 @@ impl GroBatch {
         Ok(())
     }
 
-    /// Copies the next datagram of the GRO batch into `packet`.
+    /// Copies the next datagram of the GRO batch into `packet`, and those after it that join it and
+    /// fit.
     fn cut(&mut self, packet: &mut [u8]) -> Datagram {
-        let next = self.rest.end.min(self.rest.start + self.segment);
-        let start = std::mem::replace(&mut self.rest.start, next);
-        let length = (next - start).min(self.datagram.length);
+        let (start, next) = (self.rest.start, |from: usize| self.rest.end.min(from + self.segment));
+        let first = next(start);
+        let is_joined = |end: usize| (self.joins)(&self.buffer[start..first], &self.buffer[end..next(end)]);
+        let mut end = first;
+        while end < self.rest.end && next(end) - start <= packet.len() && is_joined(end) {
+            end = next(end);
+        }
+        let segment = if end > first { self.segment } else { 0 };
+        let length = (end - start).min(self.datagram.length);
         let fits = length.min(packet.len());
         packet[..fits].copy_from_slice(&self.buffer[start..start + fits]);
-        Datagram { length: fits, truncated: self.datagram.truncated || fits < length, ..self.datagram }
+        self.rest.start = end;
+        Datagram { length: fits, segment, truncated: self.datagram.truncated || fits < length, ..self.datagram }
     }
 }
 

@@ -28,6 +28,14 @@ pub fn is_initial(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0b1011_0000 == 0b1000_0000)
 }
 
+/// Whether two datagrams are packets of one connection after its handshake: they have short headers
+/// and the same destination.
+pub fn are_of_one_connection(first: &[u8], next: &[u8]) -> bool {
+    let has_short_header = |datagram: &[u8]| datagram.first().is_some_and(|first| first & 0x80 == 0);
+    let id = destination(first).filter(|_| has_short_header(first) && has_short_header(next));
+    id.is_some() && id == destination(next)
+}
+
 /// Which shard an ID belongs to. The keys are secret and last as long as the process.
 #[derive(Clone, Default)]
 pub struct Routes {
@@ -103,6 +111,9 @@ mod tests {
             assert!(ids.validate(&id).is_ok());
             let short = [&[0x40], &id[..], &[9; 30]].concat();
             let long = [&[0xe0, 0, 0, 0, 1, LENGTH as u8], &id[..], &[9; 30]].concat();
+            assert!(are_of_one_connection(&short, &short) && !are_of_one_connection(&short, &long));
+            assert!(!are_of_one_connection(&long, &long), "a handshake's packets come one by one");
+            assert!(!are_of_one_connection(&short, &[&[0x40], &other[..], &[9; 30]].concat()));
             for datagram in [short, long] {
                 assert_eq!(destination(&datagram).map(|id| routes.shard_of(id)), Some(shard));
                 assert!(!is_initial(&datagram));

@@ -1,7 +1,7 @@
 //! The service: finds the shard of each datagram, and accepts connections.
 
 use crate::ids::{self, Routes};
-use crate::shard::{Client, Drive, Seat, Shard, now};
+use crate::shard::{Client, Seat, Shard, now};
 use crate::streams::Streams;
 use bytes::BytesMut;
 use forebay::fate::{CLASSES, Malformed};
@@ -14,9 +14,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Connections of one shard. The limit of the whole server comes first, unless clients repeat the
 /// ID that chooses the shard.
 const SHARD_CONNECTIONS_MAX: usize = 256;
-
-/// Bytes from which on a datagram is likely one of many that have come together.
-const LONG: usize = 1_000;
 
 /// Handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
@@ -64,27 +61,32 @@ impl Quic {
         }
     }
 
-    /// Finds out what a datagram is, and gives it to its connection.
-    fn receive(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) -> Next {
+    /// Finds out what datagrams of one connection are, and gives them to it.
+    fn receive_all(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) -> Next {
+        let mut next = Next::Nothing;
+        for bytes in request.segments() {
+            next = self.receive(shard, bytes, request, out);
+            // Where there is no such connection, one answer is enough.
+            if matches!(next, Next::Nothing) {
+                break;
+            }
+        }
+        next
+    }
+
+    fn receive(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) -> Next {
         let Some(endpoint) = &mut shard.endpoint else {
             // A helper panicked and has the endpoint no more. Without it the connections are lost.
             *shard = self.shard_numbered(out.shard());
             return Next::Nothing;
         };
         let (now, peer, local) = (now(), request.peer(), request.local());
-        let (bytes, mut answer) = (BytesMut::from(request.bytes()), Vec::new());
-        match endpoint.handle(now, peer, Some(local.ip()), None, bytes, &mut answer) {
+        let mut answer = Vec::new();
+        match endpoint.handle(now, peer, Some(local.ip()), None, BytesMut::from(bytes), &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(client) = shard.clients.get_mut(&handle) else { return Next::Nothing };
                 client.connection.handle_event(event);
-                if request.bytes().len() < LONG || client.handshake.is_some() {
-                    return Next::Drive(handle);
-                }
-                // One acknowledgement for all that wait in the shard: the message comes after them.
-                if !client.waits {
-                    client.waits = out.teller().tell(out.shard(), Drive(handle)).is_ok();
-                    return if client.waits { Next::Nothing } else { Next::Drive(handle) };
-                }
+                return Next::Drive(handle);
             }
             Some(DatagramEvent::NewConnection(incoming)) => return Next::Accept(Box::new(incoming)),
             Some(DatagramEvent::Response(_)) => reply(out, &answer),
@@ -127,7 +129,6 @@ impl Quic {
             streams: Streams::default(),
             local: request.local(),
             due: None,
-            waits: false,
             handshake: Some(handshake),
             _seat: seat,
         });
@@ -155,6 +156,10 @@ impl forebay::Service for Quic {
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["packet", "initial", "class2", "class3", "class4", "class5", "class6", "class7"];
 
+    fn joins(first: &[u8], next: &[u8]) -> bool {
+        ids::are_of_one_connection(first, next)
+    }
+
     fn shard(&self, number: usize) -> Shard {
         self.shard_numbered(number)
     }
@@ -167,7 +172,7 @@ impl forebay::Service for Quic {
 
     async fn handle(&self, shard: &mut Shard, event: Event<'_>, out: &mut Out<'_>) {
         match event {
-            Event::Datagram(request) => match self.receive(shard, request, out) {
+            Event::Datagram(request) => match self.receive_all(shard, request, out) {
                 Next::Nothing => {}
                 Next::Drive(handle) => shard.drive(handle, out).await,
                 // In a box: the server moves the future of each event, and few events are of this
@@ -181,10 +186,6 @@ impl forebay::Service for Quic {
                     client.connection.handle_timeout(now);
                     shard.drive(handle, out).await;
                 }
-            }
-            Event::Message(message) => {
-                let Drive(handle) = *message.downcast().expect("there are no others");
-                shard.drive(handle, out).await;
             }
             Event::Stopping => shard.close(out).await,
             _ => {}

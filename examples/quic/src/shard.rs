@@ -26,9 +26,6 @@ thread_local! {
     static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The message of a shard to itself that a connection is to be driven.
-pub struct Drive(pub ConnectionHandle);
-
 /// Now, for the protocol.
 #[expect(clippy::disallowed_methods, reason = "the protocol counts so")]
 pub fn now() -> Instant {
@@ -63,8 +60,6 @@ pub struct Client {
     pub(crate) local: SocketAddr,
     /// When the timer fires.
     pub(crate) due: Option<Instant>,
-    /// Whether a message is on its way that will drive it.
-    pub(crate) waits: bool,
     /// Its place among the handshakes, until the handshake ends.
     pub(crate) handshake: Option<Seat>,
     /// Its place among the connections.
@@ -93,7 +88,6 @@ impl Shard {
     /// then all that is to be sent, then the timer.
     pub async fn drive(&mut self, handle: ConnectionHandle, out: &mut Out<'_>) {
         let (Some(client), Some(endpoint)) = (self.clients.get_mut(&handle), self.endpoint.as_mut()) else { return };
-        client.waits = false;
         client.react().await;
         while let Some(event) = client.connection.poll_endpoint_events() {
             let is_over = event.is_drained();

@@ -11,8 +11,8 @@
 //! No timer is lost. A thread that arms one writes its time, first to `due`, then to `next`. A
 //! worker that fires takes `next` before it reads `due`, and so does the alarm. So it sees the new
 //! time in `due`, or leaves it in `next`. The alarm says until when it waits before it reads `next`
-//! again, and a thread that lowers `next` reads that after it. So the alarm sees the new time, or is
-//! notified.
+//! again, and a thread that lowers `next` reads that after it. So the alarm sees the new time, or
+//! it is notified.
 //!
 //! No message is lost. A thread that lists a shard then looks at `rings`. A worker that takes
 //! [`Ready::Events`] first clears `rings`, then takes what is listed. So it sees the shard, or the

@@ -201,7 +201,8 @@ mod tests {
                 match step {
                     1 => {
                         assert!(!is_over(), "the socket is not empty");
-                        let received = Receiver::new(Io::Batches).receive(socket, [&mut [0; 16][..]].into_iter());
+                        let received =
+                            Receiver::new(Io::Batches, |_, _| false).receive(socket, [&mut [0; 16][..]].into_iter());
                         assert_eq!(received.expect("the kernel has it"), 1);
                     }
                     2 => {

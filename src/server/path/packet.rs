@@ -86,10 +86,11 @@ impl<T: Copy + Default> PacketBody<T> {
 
     /// The request, and the place of its reply.
     pub(crate) fn parts(&mut self) -> (Request<'_, T>, &mut [u8]) {
-        let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = self.envelope;
+        let Envelope { class, worker, segment, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
-        let request = Request { arrival, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
+        let request =
+            Request { arrival, segment, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
         (request, &mut self.reply)
     }
 }
@@ -114,6 +115,8 @@ pub(crate) struct Envelope {
     pub id: u64,
     pub class: u8,
     pub request_len: usize,
+    /// The length of each datagram but the last, if the request has several; otherwise 0.
+    pub segment: u16,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
     /// The worker on which the request began.

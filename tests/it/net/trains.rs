@@ -91,6 +91,44 @@ fn the_rest_of_a_train_without_room_is_counted() {
     server.ends_as(fates! { received: sent, answered: sent - shed_queue_full, shed_queue_full }, "the rest");
 }
 
+/// Takes datagrams together that begin alike, and answers with the length of each.
+struct Joins;
+
+impl forebay::Service for Joins {
+    type Ticket = ();
+    type Shard = ();
+
+    fn joins(first: &[u8], next: &[u8]) -> bool {
+        first[0] == next[0]
+    }
+
+    fn shard(&self, _: usize) {}
+
+    async fn handle(&self, (): &mut (), event: forebay::Event<'_>, out: &mut forebay::Out<'_>) {
+        let forebay::Event::Datagram(request) = event else { return };
+        let lengths: Vec<_> = request.segments().map(|bytes| bytes.len().to_string()).collect();
+        write!(out.reply(), "{} {}", char::from(request.bytes()[0]), lengths.join("+")).expect("there is room");
+    }
+}
+
+// Are datagrams of a train one request where the service joins them and they fit, and else apart?
+#[test]
+fn a_service_may_take_datagrams_together() {
+    for (io, expected) in [
+        ("gro", &["a 300+300+300", "a 300", "b 300+300", "a 90"][..]),
+        ("batches", &["a 300", "a 300", "a 300", "a 300", "b 300", "b 300", "a 90"][..]),
+    ] {
+        let server = Running::on(bound(&[("io", io), ("workers", "1"), ("datagram-max", "1100")]), Joins);
+        let client = Client { socket: client(&server) };
+        let train = [[b'a'; 1_200].as_slice(), &[b'b'; 600], &[b'a'; 90]].concat();
+        client.send_train(&train, 300);
+        let answers: Vec<_> = expected.iter().map(|_| receive(&client.socket)).collect();
+        assert_eq!(answers, expected, "{io}");
+        let received = expected.len() as u64;
+        server.ends_as(fates! { received, answered: received }, io);
+    }
+}
+
 #[test]
 fn the_gate_stays_open_for_trains() {
     for (io, is_open) in [("gro", true), ("batches", false)] {

@@ -24,7 +24,8 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
         Ok(socket)
     };
     let peers = (0..BATCH).map(peer).collect::<io::Result<Vec<UdpSocket>>>()?;
-    let (mut link, mut buffers) = (KernelLink::new(Io::Batches, 1), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
+    let (mut link, mut buffers) =
+        (KernelLink::new(Io::Batches, 1, |_, _| false), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
     let mut call = || link.receive(&group.sockets[0], buffers.iter_mut().map(Vec::as_mut_slice));
     let receive = samples(400 / part, BATCH as u64, || {
         // One datagram of each peer, all in one call where they have come.
