@@ -116,9 +116,8 @@ impl Policy {
     /// Whether capacity is scarce: heavy requests wait so long that workers look rarely and ask no
     /// other to yield. Always true while any waits for a worker whose jobs find no room.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
-        let Some(gives_way) = self.gives_way() else { return false };
-        let from = || gives_way.patience.map_or(usize::MAX, |patience| patience.scarce_from);
-        view.queued() >= if local.crowded { 1 } else { from() }
+        local.crowded && self.gives_way().is_some() && view.queued() > 0
+            || self.patience().is_some_and(|patience| view.queued() >= patience.scarce_from)
     }
 
     /// Asks workers to yield, by passing them to `flag`, for the `waiting` fresh requests that the
