@@ -1,4 +1,4 @@
-//! Does every policy search everything it may serve, in its order, and then stop?
+//! Does a search of every policy try all places that may hold jobs, in its order, and then stop?
 
 mod levels;
 mod looks;
@@ -112,8 +112,8 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     steps
 }
 
-// Where does a search look, and in which order? Steps of a group may come in any order. At the end
-// it looks for what other policies may have left.
+// Where does a search look, and in which order? Steps in one inner list may come in any order. At
+// the end it searches queues where other policies may have left jobs.
 #[test]
 fn each_policy_has_its_order() {
     use Step::{Own, Queue, Receive, Steal};
@@ -141,7 +141,7 @@ fn each_policy_has_its_order() {
     }
 }
 
-/// Before a worker rests, has it looked at everything it may serve, whatever earlier searches
+/// Before a worker rests, has it searched all places that may hold jobs, whatever earlier searches
 /// found?
 #[test]
 fn after_any_finds_a_resting_worker_has_looked_everywhere() {

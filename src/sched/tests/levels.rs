@@ -52,7 +52,7 @@ fn of_two_classes() -> Policy {
 }
 
 // Does a request whose class begins higher wait behind level 0, with others of its level? Does it
-// yield from its begin on, and rise by its class's limits?
+// yield from its first checkpoint on, and rise by its class's limits?
 #[test]
 fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     let (blind, policy) = (levels(), of_two_classes());
@@ -76,8 +76,8 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     assert!(policy.goes_first(&of_class(taken(30, 10))).contains(&interrupted));
 }
 
-// Do noisy limits change nothing, and large changes something? Does a class that begins at another
-// level?
+// Do limits that differ by noise count as equal, and larger differences as a change? Does a class
+// that begins at another level count as a change?
 #[test]
 fn near_limits_are_alike() {
     let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));

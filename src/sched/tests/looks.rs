@@ -1,10 +1,9 @@
-//! Do workers look into sockets before queues, and help others before serving their own, where the
-//! policy says so?
+//! Do workers look into sockets before queues, as often as the policy says?
 
 use super::*;
 
-// Does a worker receive from the next socket before it takes from a queue? Only now and then, and
-// not if it would shed what it receives?
+// Does a worker receive from the next socket before it takes from a queue? Does it so only now and
+// then, and not if received requests would be shed?
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
@@ -33,8 +32,8 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
-// In a burst, does a worker keep what it receives until its deque is empty? Does it receive from
-// the next socket meanwhile? Worker 5 has a deque with jobs.
+// In a burst, does a worker keep the requests that it receives until its deque is empty? Does it
+// receive from the next socket meanwhile? Worker 5 has a deque with jobs.
 #[test]
 fn in_a_burst_each_worker_keeps_what_it_receives() {
     let policy = rows::ordered(&tuning(7));
@@ -103,8 +102,8 @@ fn a_look_comes_before_heavy_requests() {
 }
 
 // While capacity is scarce, does a free worker serve its own socket, then the queues? Does it look
-// now and then, and after it yielded? Do jobs look as rarely, and is no worker asked to yield? The
-// same for a worker whose job found no room, until it finds nothing to do?
+// now and then, and after it yielded? Do running jobs look as rarely, and is no worker asked to
+// yield? Is it the same for a worker whose job found no room, until it finds nothing to do?
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -168,9 +167,9 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     }
 }
 
-// Do jobs use the kernel's notices where arrivals are rare, and look where notices would take 3 %
-// of the CPU time? With notices of 1 us, each of five workers hears of one arrival in 33 us if one
-// comes in 6.6 us. Is a change within a factor of two no change of policy?
+// Do jobs use the kernel's notices if arrivals are rare, and looks if notices would take 3 % of the
+// CPU time? Notices of 1 us take that if an arrival comes every 6.6 us: each of five workers takes
+// one in 33 us. Is a change within a factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
     let given = |busy, reserved| {

@@ -1,5 +1,5 @@
-//! When is a stuck worker's socket helped, and do all victims have their turn? Method: searches of
-//! worker 0 under `steal`, beside four others.
+//! When do others receive from a stuck worker's socket, and do all victims have their turn? Method:
+//! searches of worker 0 under `steal`, beside four others.
 
 use super::*;
 
@@ -61,7 +61,8 @@ fn no_victim_is_always_the_first() {
     }
 }
 
-// Does a request move on after its slice, and take turns in the last pool if others wait there?
+// Does a request move to the next pool after its slice? Does it take turns in the last pool if
+// others wait there?
 #[test]
 fn in_the_last_pool_requests_take_turns() {
     let policy = &policies()[3];
