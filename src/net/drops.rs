@@ -48,8 +48,9 @@ impl Drops {
         Drops { counts: vec![Count::default(); sockets] }
     }
 
-    /// Starts the counts of `sockets` at `counters`, given by inode, because earlier drops belong
-    /// to another process. A counter that is not known is read now.
+    /// Makes the counts of `sockets` begin at `counters`, because another process counts the
+    /// earlier drops. `counters` are pairs of a socket's inode and the kernel's counter. A counter
+    /// that is unknown or missing is read now.
     pub fn begin_at(&mut self, sockets: &[Socket], counters: &[(u64, Option<u32>)]) {
         // After a failed reading, unknown counts start at 0. The next reading reports the error.
         let _ = self.read(sockets);
