@@ -294,9 +294,9 @@ labels! {
         Sent = "sent",
         /// A datagram that the kernel did not take.
         Unsent = "unsent",
-        /// The worker had no room for the datagram.
+        /// A call to send was refused: the worker had no room.
         Full = "full",
-        /// The address may be forged, and has used up its credit.
+        /// A call to send was refused: the address may be forged, and has used up its credit.
         Unproven = "unproven",
     }
     /// Why the handler produced no reply that could be sent.
