@@ -16,8 +16,8 @@
 //! A core that starts a job after a rest is charged its wake-up, unless it rested for no longer
 //! than a real worker spins. A thread that wakes and finds no job pays nothing; this happens, for
 //! example, to hand over measurements. Emulation differs from a real core in one point. A woken
-//! worker takes a datagram out of its socket before it has paid for the wake-up, so no other worker
-//! can take it in that time.
+//! worker takes a datagram out of its socket before it has paid for the wake-up. So no other worker
+//! can take the datagram meanwhile.
 //!
 //! The host may wake a thread late. This delay is not part of the core's time. A core that rested
 //! starts a job at the time when the job was ready, but not before it last looked and found nothing
@@ -171,9 +171,9 @@ pub fn take_charged() -> Nanos {
 }
 
 /// Notes that this thread's core began its last search at `looked_at`, and found nothing to do. Its
-/// next job starts no earlier than this, even if the job was ready before: it may have waited in
-/// the socket of a busy worker until others were allowed to take it. A job that comes later starts
-/// when it comes, even if the host delays the thread on its way to sleep.
+/// next job starts no earlier than this, even if the job was ready before. The job may have waited
+/// in the socket of a busy worker until others were allowed to take it. A job that comes later
+/// starts when it comes, even if the host delays the thread on its way to sleep.
 pub fn rest(looked_at: Nanos) {
     let until = pay_all();
     let since = RESTS.get().map_or(until, |(since, _)| since);

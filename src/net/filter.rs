@@ -97,9 +97,9 @@ impl AddressRules<'_> {
         self.filter.trusted.iter().any(|network| network.contains(peer.ip()))
     }
 
-    /// Whether a socket of this server receives datagrams sent to `peer`. `destination` is where
-    /// the checked datagram was sent, so it counts as an address of this host even if the host's
-    /// list could not be read.
+    /// Whether a socket of this server receives datagrams sent to `peer`. `destination` is the
+    /// address to which the checked datagram was sent. It counts as this host's even if the list of
+    /// addresses could not be read.
     // Not inlined, because sources of requests hardly ever have the server's port.
     #[cold]
     fn is_own(&self, peer: &SocketAddr, destination: Option<IpAddr>) -> bool {

@@ -137,8 +137,8 @@ fn receive_batch<'b>(
 /// several datagrams of one sender joined into one message.
 ///
 /// Each system call receives one GRO batch into a buffer for the longest one. `recvmmsg` is
-/// unsuitable. Its wrapper shrinks the control space of each header to what the last message used,
-/// but a GRO batch needs more control data than a single datagram.
+/// unsuitable. Its wrapper shrinks the control space of each header to what the last message used.
+/// But a GRO batch needs more control data than a single datagram.
 struct GroBatch {
     buffer: Box<[u8]>,
     /// Buffer for control data.

@@ -19,8 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// the workers.
 #[derive(Debug)]
 pub struct Group {
-    /// The sockets by worker: first those of worker 0, one for each address in the order of
-    /// `addresses`, then those of worker 1, and so on.
+    /// The sockets by worker: first those of worker 0, then those of worker 1, and so on. A worker
+    /// has one for each address, in the order of `addresses`.
     pub sockets: Vec<Socket>,
     /// The bound addresses, at least one.
     pub addresses: Vec<SocketAddr>,
@@ -376,9 +376,8 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
 
 /// Prevents fragmentation and ignores path MTU discovery, by the mode `INTERFACE`. A fragmented
 /// datagram is lost if any fragment is lost, and fragments can be forged. With this mode, a
-/// datagram too long for the device fails at the send. With the mode `DO`, one forged ICMP message
-/// ("fragmentation needed") would make the kernel refuse all replies above 552 bytes to a client
-/// for ten minutes.
+/// datagram too long for the device fails at the send. With the mode `DO`, a single forged ICMP
+/// message ("fragmentation needed") would limit replies to a client to 552 bytes for ten minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {

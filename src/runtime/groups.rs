@@ -34,8 +34,8 @@ struct Group<J> {
 /// Work that an idle worker finds in a full group.
 pub(super) enum Found<J> {
     Job(J),
-    /// The socket of a busy worker that holds datagrams: the number of the first worker of its
-    /// group, and the number of the worker within the group.
+    /// The socket of a busy worker that holds datagrams. The numbers are the first worker of its
+    /// group, and the worker within the group.
     Socket(WorkerId, WorkerId),
 }
 

@@ -9,8 +9,8 @@ use crate::time::Nanos;
 const WORKERS_PER_GROUP: usize = 16;
 
 /// The shortest interval at which other groups check a full group. Each check pulls the cache lines
-/// of that group's queues to another CPU. In virtual time, `steal` on extreme-bimodal at a load of
-/// .7 has a p99.9 slowdown of 48 with 1 us, and of 505 with 10 us.
+/// of that group's queues to another CPU. An example in virtual time is `steal` on extreme-bimodal
+/// at a load of .7. The p99.9 slowdown is 48 with 1 us, and 505 with 10 us.
 pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 
 /// How long one sleeper of an idle group naps before it checks a full group again. Work in the full

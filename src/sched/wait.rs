@@ -39,7 +39,7 @@ const IDLE_TIMES: i64 = 8;
 /// To spin through a short idle time costs that time and saves a sleep. In an idle time longer than
 /// `SPIN_MAX`, spinning costs `SPIN_MAX` and saves nothing. A worker spins as long as it has lately
 /// saved more CPU time than it cost. A quarter of the working time in between is added to the
-/// savings: a worker that works much may spin more, because after each sleep a request waits for
+/// savings. So a worker that works much may spin more, because after each sleep a request waits for
 /// the wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinning {

@@ -56,8 +56,8 @@ thread_local! {
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Number of checkpoints until one reads the clock, including that one.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// The last clock reading at a checkpoint of this poll (at first, the start of the poll), and
-    /// the number of checkpoints from there to the next reading.
+    /// The last clock reading at a checkpoint of this poll, or the start of the poll. Then the
+    /// number of checkpoints from there to the next reading.
     static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
     /// The stack address below which no nested work may begin; 0 on threads that are not workers.
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
@@ -174,7 +174,7 @@ fn asks_all() -> bool {
     true
 }
 
-/// Lets checkpoints pass without reading the clock: as many as will come within `until` if their
+/// Lets checkpoints pass without reading the clock. As many as will come within `until`, if their
 /// recent spacing continues, but at most twice as many as last time.
 fn stretch(now: Nanos, until: Nanos) {
     let (last, passed) = STRETCH.get();

@@ -97,8 +97,8 @@ impl Auto {
         let current = &self.current;
         let (begins, too_few) = (current.is_start, decision.is_start);
         // A measured choice stays in force while too few requests arrive. It also stays if heavy
-        // requests are left over, so that only light ones end: in order of arrival, light ones
-        // would wait for the heavy ones.
+        // requests are left over, so that only light ones end. In order of arrival, light ones
+        // would then wait for the heavy ones.
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {

@@ -45,8 +45,8 @@ const PATIENCE_SERVICES: u64 = 5;
 /// One part in this many of the patience, a tenth, is kept for service and reply, or the expected
 /// service time if that is longer.
 const REPLY_PART: u64 = 10;
-/// A queue first becomes a standing queue after only old requests have left it for one part in this
-/// many of the patience, half of it. Bursts are shorter, and no client has given up by then.
+/// A queue first becomes a standing queue after only old requests have left it for half (one part
+/// in this many) of the patience. Bursts are shorter, and no client has given up by then.
 const ONSET_PART: u64 = 2;
 /// The least target, as CoDel has it (RFC 8289, section 4.3).
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
