@@ -1,5 +1,5 @@
-//! The unfinished requests. Each packet has a mark, written when its request is admitted, when its
-//! wait changes, and when it ends. Only a scrape reads marks.
+//! The unfinished requests. Each packet has a mark. It is written when the packet's request is
+//! admitted, when the cause of its wait changes, and when it ends. Only scrapes read marks.
 
 use super::About;
 use crate::fate::CLASSES;
@@ -19,7 +19,7 @@ pub(crate) enum Wait {
 /// The unfinished requests of one server.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    // Ordering: relaxed throughout. A scrape may see a request's begin or end a moment late.
+    // Ordering: relaxed throughout. A scrape may see the begin or end of a request a moment late.
     // Padded, so that workers with neighbouring packets do not share a cache line.
     marks: Box<[CachePadded<Mark>]>,
 }
