@@ -24,9 +24,9 @@ const UNITS: [(&str, &str); 4] =
 
 impl Snapshot {
     /// The body of `GET /latency`: one line of JSON. Times are microseconds; percentiles of an
-    /// empty block are 0. Some objects are there only if they apply: `emulation` with `--burn
-    /// sleep`, `decision` under an adaptive policy, and `own_reasons` if the handler has reasons of
-    /// its own.
+    /// empty block are 0. Three objects are present only if they apply: `emulation` with `--burn
+    /// sleep`, `decision` under an adaptive policy, and `own_reasons` for a handler with own
+    /// reasons.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }

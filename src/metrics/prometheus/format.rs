@@ -50,7 +50,7 @@ impl Format {
     }
 }
 
-/// The highest weight (`q`, 0 to 1) among the elements of `header` that contain all `parts`, which
+/// The highest weight (`q`, 0 to 1) among the elements of `header` that contain all `parts`. These
 /// are in lower case. 0 = refused or not named.
 pub(crate) fn weight(header: &str, parts: &[&str]) -> f64 {
     let weight_of = |element: &str| {
