@@ -2,10 +2,10 @@
 //! before. After a shift, older measurements do not describe new requests.
 //!
 //! The test compares two cumulative distributions by their greatest distance (Kolmogorov 1933,
-//! Smirnov 1939). It compares the number of requests up to each service time, and also their total
-//! time, because a few heavy requests can take most of the time. Once older seconds differ from the
-//! newest, they are forgotten, as in adaptive windowing (Bifet and Gavaldà, "Learning from
-//! time-changing data with adaptive windowing", 2007).
+//! Smirnov 1939). It compares the number of requests up to each service time. It also compares
+//! their total time, because a few heavy requests can take most of the time. Once older seconds
+//! differ from the newest, they are forgotten, as in adaptive windowing (Bifet and Gavaldà,
+//! "Learning from time-changing data with adaptive windowing", 2007).
 
 use crate::time::Nanos;
 

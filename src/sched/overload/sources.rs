@@ -197,7 +197,8 @@ impl Sources {
         }
         let begins = !self.is_active();
         let period = self.advance(passed, in_force);
-        // `most` is a bound on the sum, because the time to shed a datagram is only an estimate.
+        // The estimate for shedding is too high: it takes less time than a served request takes
+        // outside its handler. So the sum is at most what the cores have time for.
         let used = (period.served + passed.shed / f64::from(passed.periods)).min(passed.most);
         let target = if begins { period.served } else { self.target };
         let fits = |offered: f64| offered < FITS * target;

@@ -134,7 +134,8 @@ pub(super) struct Threads<'scope, 'm> {
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads of the workers.
+    /// Starts the admin thread. If there is a door for hand-overs, also starts the thread that
+    /// accepts successors.
     pub(super) fn start<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
