@@ -72,13 +72,13 @@ const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 /// clients wait.
 pub const PAUSE: Nanos = Nanos::from_millis(250);
 
-/// Sets what the steps of this thread's core cost, already scaled, and how long it spins.
+/// Sets the costs of the steps of this thread's core, already scaled, and how long it spins.
 pub fn set_prices(prices: Overheads, spinning: Spinning) {
     PRICES.set(prices);
     SPINNING.set(spinning);
 }
 
-/// What the steps of this thread's core cost; nothing before [`set_prices`].
+/// The costs of the steps of this thread's core; all zero before [`set_prices`].
 pub fn price() -> Overheads {
     PRICES.get()
 }
@@ -99,8 +99,7 @@ pub fn delay(amount: Nanos) {
 }
 
 /// Sets whether this thread's core has found nothing anywhere and keeps looking. A real core would
-/// spin now; this thread looks once more and sleeps instead, so its looks are free. No effect on a
-/// core that never spins.
+/// spin now, so an emulated one pays nothing for these looks. No effect on a core that never spins.
 pub fn look_on(looks_on: bool) {
     LOOKS_ON.set(looks_on && SPINNING.get().limit() > Nanos::ZERO);
 }

@@ -123,8 +123,8 @@ mod tests {
     }
 
     proptest! {
-        // Does no network get more in a second than the multiple of what it sent, whatever it asks
-        // for?
+        // Whatever a network asks for, does it get no more in a second than the multiple of the
+        // bytes that it sent?
         #[test]
         fn no_more_is_sent_than_came(
             requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),

@@ -168,7 +168,7 @@ impl HostAddresses {
 
     /// Whether the address stands for several hosts: multicast, broadcast, or the broadcast address
     /// of one of this host's networks. IPv4-mapped addresses count as IPv4, because a socket for
-    /// both families shows IPv4 so.
+    /// both families reports IPv4 addresses in this form.
     #[inline]
     pub fn is_group(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
@@ -264,7 +264,8 @@ mod tests {
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
-    // Is each of several addresses the server's own, with its port, wherever the datagram came to?
+    // If the server has several addresses, is each its own, with its port, whichever of them
+    // received the datagram?
     #[test]
     fn each_of_several_addresses_is_the_servers_own() {
         let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));

@@ -39,7 +39,7 @@ struct Playground {
     release: Sender<()>,
 }
 
-/// What a worker was doing when it last reached a boundary of its rest.
+/// The state of a worker, by the boundaries that it has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Awake,

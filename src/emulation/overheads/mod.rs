@@ -212,7 +212,7 @@ impl fmt::Display for Overheads {
 mod tests {
     use super::*;
 
-    // Does a look cost about what was measured, and a notice what the table says?
+    // Is the cost of a look near the measured one, and that of a notice as in the table?
     #[test]
     fn a_job_pays_for_how_it_learnt() {
         let overheads = Overheads::STOCK;

@@ -201,7 +201,7 @@ impl Track {
 
     /// Memory of one worker's track, in bytes, on a server with this many workers.
     pub(crate) fn bytes(workers: usize) -> usize {
-        // The queue keeps a number beside each place.
+        // The queue stores a number with each place.
         Track::slots(workers) * size_of::<Words>() + DELAYED * size_of::<(usize, Delayed)>()
     }
 
@@ -303,7 +303,8 @@ mod tests {
         assert_eq!([0, 1, 16, 17, 100, 1_024].map(Track::slots), [16_384, 16_384, 16_384, 8_192, 2_048, 1_024]);
     }
 
-    // Does a lack of packets give one slice for as long as it lasts? Are runs meanwhile seen too?
+    // Does a lack of packets give one slice, however long it lasts? Are runs during this time
+    // recorded too?
     #[test]
     fn a_lack_of_packets_is_seen_and_so_is_what_runs() {
         let track = Track::new(1_024, RandomState::new());

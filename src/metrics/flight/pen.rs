@@ -56,7 +56,7 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// Ends the slice in progress. The caller notes what the worker does next.
+    /// Ends the slice in progress. The caller must then note the worker's next activity.
     #[inline]
     fn flush(&mut self) {
         let slice = &self.current;

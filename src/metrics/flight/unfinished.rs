@@ -7,12 +7,12 @@ use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a request waits for other than a worker.
+/// What a request waits for, if it does not simply wait for a free worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// The end of an earlier request of its flow.
     Flow = 1,
-    /// A permit to work uninterrupted.
+    /// A permit to work uninterrupted, that is, for long without a checkpoint.
     Permit = 2,
 }
 
@@ -49,7 +49,7 @@ impl Unfinished {
         mark.came_at.store(about.came_at.get().max(1), Ordering::Relaxed);
     }
 
-    /// Notes what the request in `packet` waits for other than a worker; `None` = nothing.
+    /// Notes what the request in `packet` waits for; `None` = nothing, or a free worker.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
         self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl Unfinished {
         self.marks[packet].came_at.store(0, Ordering::Relaxed);
     }
 
-    /// Each unfinished request, and what it waits for other than a worker.
+    /// Each unfinished request, and what it waits for; `None` = nothing, or a free worker.
     pub(crate) fn all(&self) -> impl Iterator<Item = (About, Option<Wait>)> {
         self.marks.iter().filter_map(|mark| {
             let came_at = Nanos::new(mark.came_at.load(Ordering::Relaxed));

@@ -31,7 +31,7 @@ const EXPLAINED: usize = 8;
 /// second.
 const READ: u64 = 4_096;
 
-/// An unfinished request, and what it waits for other than a worker.
+/// An unfinished request, and what it waits for; `None` = nothing, or a free worker.
 pub(crate) type Unended = (About, Option<Wait>);
 
 /// Who blocked whom: the class of the request that waited, the class of the request that ran, and

@@ -65,7 +65,8 @@ impl Distribution {
     }
 }
 
-/// Number of values recorded between two merges. With so many, sorting costs little per value.
+/// Number of values recorded between two merges. It is large, so that sorting costs little per
+/// value.
 const PENDING: usize = 1_024;
 
 /// The occupied bins of all series. Only occupied bins are stored, because a second of traffic

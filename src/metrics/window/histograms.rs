@@ -262,7 +262,7 @@ mod tests {
         assert!(bins.has(Series::slowdown(0)) && !bins.has(Series::unanswered(0)));
     }
 
-    /// Is what one reading has seen absent from the next? Are several workers added up?
+    /// Are values of one reading absent from the next? Are several workers added up?
     #[test]
     fn news_are_told_once() {
         let sample =

@@ -40,7 +40,7 @@ pub(crate) const MESSAGES_MAX: usize = 256;
 /// The time of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
 
-/// What a shard gets beside datagrams.
+/// One thing that is delivered to a shard besides datagrams.
 #[derive(Debug)]
 pub(crate) enum Due {
     /// The time of this key has come.
@@ -65,7 +65,7 @@ pub(crate) struct Events {
     closed: AtomicBool,
 }
 
-/// What is to be delivered to one shard.
+/// The timers and messages of one shard.
 #[derive(Default)]
 struct Own {
     times: HashMap<u64, Nanos>,

@@ -38,7 +38,8 @@ pub(crate) struct WatchSet {
     /// Buffer for the events of a look.
     events: Mutex<[EpollEvent; LOOK_MAX]>,
     ingress: Box<[OwnedFd]>,
-    /// Number of descriptors per ingress, those of worker 0 first; 0 if nothing is received.
+    /// Number of descriptors of each worker's ingress; 0 if nothing is received. `ingress` has
+    /// those of worker 0 first.
     each: usize,
     /// When a worker last looked, from within a job, on behalf of all.
     looked_at: CachePadded<AtomicU64>,

@@ -85,8 +85,8 @@ impl Auto {
         auto
     }
 
-    /// Decides anew from the last seconds. Returns the decision if it replaces the current one.
-    /// Call it every second.
+    /// Makes a new decision from the measurements of the last seconds. Returns it if it replaces
+    /// the current one. Call it every second.
     pub fn decide(&mut self, measured: &Measured) -> Option<&Decision> {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
@@ -117,8 +117,8 @@ impl Auto {
         // In the second in which the mix shifts, a decision that needs the full number in a row
         // counts as two.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
-        // Any decision that rests on measurements of the current mix is better than one that does
-        // not. So such decisions need not be alike.
+        // Decisions in a row must usually be alike. They need not be if the current decision rests
+        // on no measurements, or on those of an earlier mix.
         let agrees = |other: &Decision| begins || is_urgent || other.is_like(&decision);
         let before = self.other.take().filter(|(other, _)| agrees(other));
         let count = before.map_or(first, |(_, count)| count + 1);

@@ -7,7 +7,8 @@ use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::tuning::{MaxWait, Tuning};
 use crate::time::Nanos;
 
-/// What the rule of shedding knows of one request: its times, deadline and service.
+/// The data of one request that the rule of shedding uses: its times, its deadline and its service
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// When the request reached its socket.
@@ -325,8 +326,8 @@ impl Shedding {
         !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
     }
 
-    /// Whether the queues of continuations, or that of any class, are standing queues, as far as
-    /// this worker knows.
+    /// Whether the queues of continuations, or the queue of any class, are standing queues, as far
+    /// as this worker knows.
     pub fn continuations_stand(&self) -> bool {
         self.heavy.stands || self.standing != 0
     }

@@ -18,9 +18,9 @@ pub use known::Part;
 /// The share of datagrams to admit, by source prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Prefixes of which all datagrams are admitted, ascending.
+    /// Prefixes all of whose datagrams are admitted; ascending.
     pub pass: Vec<u64>,
-    /// Prefixes of which this share is admitted, ascending.
+    /// Pairs of a prefix and the share of its datagrams that is admitted; prefixes ascend.
     pub limited: Vec<(u64, f64)>,
     /// The share admitted of all other prefixes.
     pub rest: f64,
@@ -38,8 +38,8 @@ pub enum Standing {
     Fresh,
 }
 
-/// The most prefixes in [`Rules::pass`]: the kernel accepts a program with so many rules in 1 ms,
-/// and it still has room for [`LIMITED_MAX`].
+/// The most prefixes in [`Rules::pass`]. The kernel accepts a program with this many in 1 ms, and
+/// the program still has room for [`LIMITED_MAX`] others.
 pub const PASS_MAX: usize = 2_000;
 /// The most prefixes in [`Rules::limited`]. A limited prefix takes as many instructions of the
 /// filter as five that pass.
@@ -122,8 +122,8 @@ impl Default for Rules {
     }
 }
 
-/// What the gate knows of each source prefix. Unvalidated prefixes are recorded only while the gate
-/// is active or there is a standing queue.
+/// The gate's measurements of all source prefixes. Unvalidated prefixes are recorded only while the
+/// gate is active or there is a standing queue.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -219,8 +219,8 @@ impl Sources {
         rules
     }
 
-    /// Sets the next target and returns rules that admit as much. `target` was the last target, and
-    /// `used` is what the cores served under it.
+    /// Sets the next target, and returns rules that admit this much. `target` was the last target,
+    /// and `used` is how many samples the cores served under it.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {

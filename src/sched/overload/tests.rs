@@ -251,7 +251,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
         [(79, false), (81, false), (81, true)].map(|(waiting, room)| goes_on(waiting, room)),
         [true, false, true]
     );
-    // None of those assumed heavy begins.
+    // None of the requests that are assumed heavy begins.
     let mut shedding = Shedding::new(1, [1, 82], false);
     (0..64).for_each(|_| assert!(shedding.on_put(&mut Stay::new(MS(100)), 0, MS(100), || (0, false), true, &limits)));
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));

@@ -29,9 +29,9 @@ use crate::time::Nanos;
 /// Looks take one part in this many of the CPU time: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
 
-/// Capacity is scarce once heavy requests wait, in service times, for this part of what light ones
-/// would wait with rare looks. It is below 1, because some heavy requests wait longer than the
-/// mean.
+/// With rare looks, light requests would wait for some multiple of their service times. Capacity is
+/// scarce once heavy requests wait for this part of the same multiple. The part is below 1, because
+/// some heavy requests wait longer than the mean.
 const SCARCE: f64 = 0.75;
 
 /// Least number of waiting requests per worker for which capacity is scarce. Fewer wait by chance.

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    // Does the page list every policy, with what it is not for?
+    // Does the page list every policy, and when not to use it?
     #[test]
     fn the_page_lists_every_policy() {
         let page = include_str!("../README.md");

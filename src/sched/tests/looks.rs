@@ -65,7 +65,8 @@ fn the_socket_that_wakes_a_worker_comes_first() {
 /// One job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
-/// The steps before the first queue, in a search that finds nothing; `seen` is what its look sees.
+/// The steps before the first queue, in a search that finds nothing; `seen` is the result of its
+/// look.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
     let mut walk = policy.search(local, NOW, &ONE_EACH);
     let mut steps = Vec::new();

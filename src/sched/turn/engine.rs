@@ -9,7 +9,7 @@ use crate::time::Nanos;
 
 /// Receives and runs jobs for one worker; every worker has its own engine.
 pub trait Engine {
-    /// What waits in queues: a fresh request or a continuation.
+    /// An entry of the queues: a fresh request or a continuation.
     type Job;
 
     /// Receives from the socket of worker `owner` and appends the jobs to `batch`, which is empty.
@@ -119,7 +119,7 @@ pub enum Requeued {
     Yielded,
     /// The job moves to this pool.
     Hopped(PoolId),
-    /// What the job waited for has happened.
+    /// The job waited for an event, and the event has happened.
     Woken,
     /// The job waits for a permit to work uninterrupted.
     Permit,

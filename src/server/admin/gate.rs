@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(dropped(&mut gate, Some((150, 20))), Some(45), "others drop elsewhere");
         assert_eq!(dropped(&mut gate, None), None);
         assert_eq!(dropped(&mut gate, Some((170, 10))), Some(65));
-        // The gate becomes active again while nothing can be read, then opens.
+        // The gate becomes active again while the drops cannot be read, then opens.
         (gate.began, gate.controller.in_force) = (None, limits);
         assert_eq!(dropped(&mut gate, None), None);
         gate.controller.in_force = Rules::OPEN;

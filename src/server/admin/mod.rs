@@ -83,7 +83,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 /// The questions that [`run`] answers.
 pub(super) type Questions = mpsc::Receiver<Question>;
 
-/// How long to wait for an answer: ten times what a busy server takes.
+/// How long to wait for an answer. A busy server takes a tenth of it.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// Asks a running server for its measurements, from any thread, with or without an admin endpoint.

@@ -49,7 +49,7 @@ pub(super) enum Message {
     Begin { dropped: Vec<Option<u32>> },
     /// The successor has begun to serve.
     Serving,
-    /// The predecessor finishes what it has received, and ends.
+    /// The predecessor finishes the requests that it has received, and ends.
     Leaving,
     /// The predecessor keeps serving, and the successor must not serve.
     Staying { reason: String },

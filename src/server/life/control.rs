@@ -36,7 +36,7 @@ pub(super) enum Phase {
     Serving,
     /// The server still serves everything, but reports that it is not ready.
     LameDuck,
-    /// The server finishes what it has received.
+    /// The server receives no new datagrams, and finishes the requests that it has received.
     Draining,
     /// A successor has the sockets, and counts the kernel's drops.
     HandedOver,

@@ -31,7 +31,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 pub(crate) enum Demand {
     /// Stop. A second demand means stop at once.
     Stop,
-    /// Reload the configuration, and apply what may change.
+    /// Reload the configuration, and apply the settings that may change while the server runs.
     Reload,
     /// Hand over to this successor.
     HandOver(Asked),

@@ -34,7 +34,8 @@ pub struct Sample {
 pub struct Seen {
     /// The queues from which something was shed.
     pub standing: Standing,
-    /// Requests shed before they began: all, and those that came since the rules changed.
+    /// Number of requests shed before they began: first all, then only those that arrived since the
+    /// rules changed.
     pub shed: [u64; 2],
     /// Datagrams that workers received.
     pub received: u64,

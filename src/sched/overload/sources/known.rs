@@ -1,4 +1,4 @@
-//! What is known of the requests of one source prefix.
+//! The measurements of one source prefix, and their averages.
 
 use super::SHARE_MIN;
 use std::mem;
@@ -35,7 +35,7 @@ pub enum Part {
     Refused,
     /// A request that was shed before it began.
     Unbegun {
-        /// Number of requests that this one stands for.
+        /// Only some shed requests are counted; each stands for this number of requests.
         requests: f32,
     },
 }
@@ -47,7 +47,7 @@ pub(super) struct Counts {
     pub used: f64,
     /// Samples that refused requests would have taken.
     pub refused: f64,
-    /// The samples in `used` from before their requests first yielded.
+    /// The part of `used` that requests took before they first yielded.
     pub first: f64,
     /// Number of requests that began in `first`.
     begun: f64,
@@ -57,7 +57,7 @@ pub(super) struct Counts {
     unbegun: f64,
 }
 
-/// What is known of one prefix.
+/// The averages of one prefix over its last decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// Counts since the last decision.

@@ -121,7 +121,7 @@ fn the_gate_closes_to_a_fiftieth() {
 }
 
 // If only heavy requests wait, is a flood of them limited within a second? Are sources above the
-// median limited to what the others leave, a fifth and three fifths of the capacity?
+// median limited to the capacity that the others leave, a fifth and three fifths?
 #[test]
 fn heavy_requests_are_cut_to_what_others_leave() {
     for (others, attackers, periods, shares) in [
@@ -134,8 +134,7 @@ fn heavy_requests_are_cut_to_what_others_leave() {
     }
 }
 
-// If a queue stood for part of a period and the cores idled for the rest, is their capacity still
-// known?
+// If a queue stood for a part of a period and the cores then idled, is their capacity still known?
 #[test]
 fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     let mut sources = Sources::default();
@@ -165,8 +164,8 @@ fn what_it_takes_to_shed_is_no_demand() {
     }
 }
 
-// A flood of one flow fills one socket, where most is shed. Is each source's offer known from what
-// was shed of it, or, with little known, from what was shed of all?
+// A flood of one flow fills one socket, where most requests are shed. Is each source's offer
+// estimated from its own shed requests, or, if it has few requests, from those of all sources?
 #[test]
 fn what_is_shed_of_one_source_says_little_of_others() {
     let mut sources = Sources::default();

@@ -22,7 +22,7 @@ pub(crate) trait Pages {
     fn reloads(&self) -> &Reloads;
     /// A reading of the workers' waits for a CPU, and their pools under the current policy.
     fn tick(&self) -> Tick;
-    /// The oldest unfinished requests, at most `most`, and what each waits for other than a worker.
+    /// The oldest unfinished requests, at most `most`, each with what it waits for.
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes waiting in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
