@@ -1,4 +1,4 @@
-//! Policies: pure decisions without side effects.
+//! Policies: they decide about requests and workers, as pure functions without side effects.
 //!
 //! A [`Policy`] is plain data. It says which worker is in which pool, where requests wait, where a
 //! free worker looks, and when a running request yields. [`turn`] is the state machine of a worker

@@ -124,7 +124,8 @@ fn each_policy_has_its_order() {
         (&isolated, 3, vec![&[Own][..], &[Receive(3)]], 0),
         (&global, 0, vec![&[Queue(0)], &[Own], &sockets], 1),
         (&in_order, 0, vec![&[Queue(0)], &[Own], &others, &sockets], 1),
-        // Worker 3 is soon back.
+        // No step receives from worker 3's socket, because it has been in its job only for a
+        // moment.
         (&steal, 0, vec![&[Own], &[Receive(0)], &others, &[Receive(1), Receive(2)]], 0),
         (&pools, 1, vec![&[Own], &[Queue(0)], &sockets, &[Steal(0)]], 3),
         (&pools, 2, vec![&[Queue(1)], &[Own]], 3),

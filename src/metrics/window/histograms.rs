@@ -162,7 +162,7 @@ pub(super) struct Column {
 }
 
 impl Histograms {
-    /// The number of entries.
+    /// Number of recorded requests and sleeps so far.
     pub(crate) fn entries(&self) -> u64 {
         self.entries.read()
     }

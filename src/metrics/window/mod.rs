@@ -54,7 +54,7 @@ struct Slot {
 }
 
 impl Window {
-    /// An empty window.
+    /// A window of the last `slots` intervals of `width` each, without measurements.
     pub(super) fn new(slots: usize, width: Nanos) -> Window {
         let mut window = Window { width, slots: vec![Slot::default(); slots].into(), mix: 0 };
         window.grow(ROOM);
