@@ -123,8 +123,8 @@ pub trait View {
     /// When this worker began its current job. If the job ran before, the time is earlier by the
     /// CPU time that it has used. `None` while the worker runs no job.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-    /// Whether `worker` is parked because the process may use fewer CPUs. It seems busy with one
-    /// job and never yields.
+    /// Whether `worker` is parked because the process may use fewer CPUs. A parked worker seems
+    /// busy with one job, and never yields.
     fn is_parked(&self, _worker: WorkerId) -> bool {
         false
     }

@@ -168,7 +168,7 @@ impl Sources {
         self.known.entry(prefix).or_insert_with(Known::unseen).add(validated, part, samples.into());
     }
 
-    /// Whether the gate limits anything, or may.
+    /// Whether the gate is in use: it limits sources now, or may in its next decision.
     pub fn is_active(&self) -> bool {
         self.decided > 0
     }

@@ -30,8 +30,8 @@ fn lower_levels_go_first_and_in_them_what_was_interrupted() {
         Place::Queue(queue) => queue,
         Place::Own => panic!("what steps aside waits in a queue"),
     };
-    // A child of a request in the first level; then requests interrupted in level 1, new in level
-    // 1, interrupted in level 2, and new in level 2.
+    // The queues of a child of a request in level 0, then of level 1 and level 2: first interrupted
+    // requests, then new ones.
     let rising = [taken(0, 3), taken(5, 9), taken(0, 5), taken(20, 1), taken(5, 15)].map(place);
     assert_eq!((queues[0], &queues[1..6]), (UNINTERRUPTED, &rising[..]));
     assert_eq!(place(taken(0, 50)), rising[4], "two levels at once");
