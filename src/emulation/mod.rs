@@ -209,7 +209,7 @@ pub(crate) fn burn(amount: Nanos) {
 pub(crate) fn burn_last(amount: Nanos) {
     let until = BUSY_UNTIL.get().plus(amount);
     BUSY_UNTIL.set(until);
-    // If sending has a price, paying it is exact, so this sleep need not be.
+    // If sending has a price, it is paid to the microsecond later, so this sleep need not be exact.
     if PRICES.get().send == Nanos::ZERO { on_time(until) } else { sleep_until(until) }
 }
 

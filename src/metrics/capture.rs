@@ -68,7 +68,7 @@ impl<'m> Capture<'m> {
             captured.malformed = malformed(&after) - malformed(&before);
             captured.kernel_dropped = dropped().zip(before_dropped).map_or(0, |(after, before)| after - before);
             captured.arrived = after.received - before.received + captured.kernel_dropped;
-            // Arrivals between the planned end and now are counted too.
+            // The capture is a little longer than planned, because arrivals are counted until now.
             self.until = now;
         }
         // Decided before the queues are read, so that the queues hold all requests that have ended

@@ -223,7 +223,7 @@ pub(super) fn blocks(stage: Stage, latencies: &Latencies) -> String {
     let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
     let mut text = format!("{:<8}{titles}\n", stage.name());
     for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in latencies.stage(stage) {
-        // Infinity stands for a missing value.
+        // A value that is `None` is infinite.
         let value = |value: &Option<f64>| format!(" {:>10}", time(value.unwrap_or(f64::INFINITY)));
         text += &format!("{class:<8} {count:>10}{}\n", [p50, p99, p99_9, p99_95, max].map(value).concat());
     }

@@ -49,7 +49,7 @@ impl Credit {
     /// bytes, at least the request's length. Returns the bytes taken, never fewer than the
     /// request's length.
     pub fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
-        // Fits 32 bits: a datagram has 16, an amplification 10.
+        // The product fits 32 bits: a length has 16 bits, and an amplification 10.
         let given = request as u32 * self.amplification;
         let wanted = wanted as u32;
         let mut taken = 0;

@@ -268,7 +268,7 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
 /// even if these sleep?
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
-    // `isolated` is the first.
+    // Without `isolated`, the first policy, because workers do not help one another there.
     let policies = policies().into_iter().skip(1);
     // Each round has new workers, because a worker that is released late could take the job of
     // another.

@@ -154,7 +154,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
                 let mut local = Local::new(worker, &policy.topology);
                 for digit in 0..3 {
                     let mut walk = policy.search(&mut local, NOW, &FIXED);
-                    // Something found ends the search here.
+                    // A step that finds something ends the search.
                     let tries = sequence / DEPTH.pow(digit) % DEPTH;
                     (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &FIXED));
                 }

@@ -106,7 +106,8 @@ mod tests {
             assert_eq!(after(&[]), 40, "as long as nothing is known");
             assert_eq!([after(&[9; 100]), after(&[11; 100]), after(&[1_000; 5])], [40, 0, 0]);
             assert_eq!(after(&[[1_000; 20], [5; 20]].concat()), 40);
-            // One in 25 is long: 24 x 8 us saved, 40 us lost. Then two in three.
+            // First one idle time in 25 is long: spinning saves 24 x 8 us and loses 40 us. Then two
+            // in three are long.
             assert_eq!(
                 [after(&[[2; 24].as_slice(), &[1_000]].concat().repeat(9)), after(&[2, 999, 999].repeat(9))],
                 [40, 0]

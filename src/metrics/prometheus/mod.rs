@@ -107,10 +107,10 @@ fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
             let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
             for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
-                // The shortest form, "1" instead of "1.0".
+                // The label has the shortest form, "1" instead of "1.0".
                 let quantile = quantile.to_string();
                 let labels = [("stage", stage.name()), ("class", class), ("window", window), ("quantile", &quantile)];
-                // The server's own samples are finite.
+                // A server has only finite samples, so `None` does not occur.
                 family.add(&labels, Untyped(micros.unwrap_or(f64::INFINITY) / 1e6));
             }
         }

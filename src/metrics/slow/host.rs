@@ -97,7 +97,7 @@ mod tests {
     // count?
     #[test]
     fn a_wait_is_interpolated_between_readings() {
-        // 1 ms of the first 200, and all of the other 300.
+        // The worker waited for 1 ms of the first 200 ms, and for all of the other 300 ms.
         let off_cpu = |ms| vec![MS(0), MS([7, 8, 308][(ms as usize - 1_000) / 200])];
         let host = host(|ms| Tick { off_cpu: off_cpu(ms), ..Tick::default() });
         let of = |from, until| host.off_cpu(1, MS(from), MS(until)).as_micros_f64();

@@ -20,7 +20,7 @@ fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
 }
 
 fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
-    // The reading is never late.
+    // The test's readings are never late.
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
     slow.look(metrics, tick, Nanos::ZERO);

@@ -30,7 +30,7 @@ impl Server {
         let before = self.received;
         for number in 0..count {
             client.send_to(&[7; 40], target).expect("a send on loopback");
-            // A buffer holds more than this many.
+            // Received after each hundred datagrams, which a buffer surely holds.
             if number % 100 == 99 {
                 self.receive();
             }
@@ -152,7 +152,7 @@ fn a_trusted_network_comes_in_whole() {
 #[test]
 fn the_most_rules_fit() {
     const PASS: u32 = 2_000;
-    // The most that a configuration may have.
+    // The most trusted networks of a configuration.
     const TRUSTED: usize = 16;
     let whole = ["2001:db8:1:2:3:4:5:6".parse().expect("a network"); TRUSTED];
     let mut server = Server::new(&["[::]:0"]);

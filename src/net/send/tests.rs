@@ -107,7 +107,7 @@ fn gso_is_tried_again_after_a_minute() {
     for _ in 0..3 {
         assert_eq!(batches(failed_at, &[Err(Errno::EIO)]), (single.clone(), 1));
         let again_at = failed_at.plus(Breaker::AGAIN_AFTER);
-        // The kernel would take a batch.
+        // Before the minute is over there is no GSO batch, although the kernel would take one.
         assert_eq!(batches(again_at.minus(Nanos::new(1)), &[]), (single.clone(), 1));
         failed_at = again_at;
     }

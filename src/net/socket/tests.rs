@@ -36,7 +36,7 @@ fn sockets_are_adopted_as_a_group() {
     let inodes = |group: &Group| group.sockets.iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((&adopted.addresses, inodes(&adopted)), (&group.addresses, inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&*adopted.sockets[1], sockopt::ReceiveTimestampns).expect("an option"));
-    // Ordered by worker, whatever their order was.
+    // The adopted sockets are ordered by worker, whatever their order was.
     let both = adopt(copies(&group).into_iter().chain(copies(&other)).collect()).expect("a group");
     assert_eq!(both.addresses, [&group.addresses[..], &other.addresses].concat());
     let [own, others] = [inodes(&group), inodes(&other)];
@@ -117,7 +117,7 @@ fn the_wildcards_of_both_families_share_a_port() {
     assert!(!only_v6(&alone, 0), "for both families");
     let port = alone.addresses[0].port();
     drop(alone);
-    // The port was free a moment ago; others may take the next one.
+    // Several ports are tried, because another program may take one meanwhile.
     let ports = port..port.saturating_add(20);
     let both = ports.map(|port| [any("0.0.0.0", port), any("::", port)]);
     let group = both.into_iter().find_map(|both| Group::open(&both, 2, Io::Batches).ok()).expect("a free port");

@@ -65,7 +65,7 @@ impl JoinState {
 
     /// After a poll: notes that the worker is about to queue the task, whether or not it was woken.
     pub(crate) fn requeue(&self) {
-        // Ordering: as in `park`.
+        // Ordering: as on failure in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
     }
 

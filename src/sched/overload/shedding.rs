@@ -228,7 +228,8 @@ impl Shedding {
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = |this: &mut Shedding| {
             let (waiting, limited) = queue();
-            // Each worker holds one request and keeps a place for it.
+            // Room for two requests per worker is left out: the one that it runs, and the place
+            // that is kept for it.
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };

@@ -65,7 +65,7 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     let times = times(&[(1_000, 980), (100_000, 20)]);
     let bounds = |max_wait, slice| queues(max_wait, &times, slice).expect("enough was measured");
     let sliced = bounds(MaxWait::Auto, Some(MS(5)));
-    // 20 of (98 + 50) / (98 + 10) ms.
+    // The bound is 20 units, and a unit is (98 + 50) / (98 + 10) ms.
     assert!(sliced.fresh.bound > MS(27) && sliced.fresh.bound < MS(28), "{sliced:?}");
     assert_eq!((sliced.interrupted.limit, sliced.heavy), (MS(900), MS(100)));
     let whole = bounds(MaxWait::Auto, None);
@@ -318,7 +318,7 @@ fn a_queue_that_shrinks_does_not_stand() {
 // Is the time in which a worker rested or had no CPU left out of the wait?
 #[test]
 fn nobody_waits_while_there_is_no_cpu() {
-    // The thread had the CPU except in the second second.
+    // The thread had the CPU except between 1 s and 2 s.
     let mut absence = Absence::new(|now| now.min(MS(1_000)).plus(now.minus(MS(2_000))));
     absence.look(MS(990));
     assert_eq!(absence.since(MS(0)), MS(0));

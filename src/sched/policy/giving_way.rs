@@ -17,8 +17,8 @@
 //! wait for some multiple of their service times. Capacity is *scarce* while heavy requests wait
 //! for about the same multiple of their own. While it is scarce, workers look rarely, and none asks
 //! another to yield. A free worker serves its own socket first, then the queues. Under overload,
-//! heavy requests are refused before so many wait. So a worker that refuses them treats capacity as
-//! scarce, and the saved time serves some of them.
+//! heavy requests are refused before so many wait. So a worker whose jobs are refused, or find no
+//! room in the queues, treats capacity as scarce. The saved time serves some of these requests.
 
 use super::{Local, Policy};
 use crate::sched::estimate::ServiceTimes;

@@ -70,7 +70,7 @@ pub struct Local {
     /// When this worker last received in the order that all workers share, or looked while capacity
     /// was scarce.
     pub(crate) looked_at: Nanos,
-    /// The sockets that hold something, by the last look or notice.
+    /// The sockets that hold datagrams, by the last look or notice.
     pub noticed: Noticed,
     /// Whether a job of this worker had no room in the queues, or was refused, since the worker
     /// last found nothing.

@@ -84,7 +84,7 @@ fn near_limits_are_alike() {
     let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));
     for (one, other, alike) in [
         (&[5, 20][..], &[4, 35][..], true),
-        // A limit between two is near one of them.
+        // The limit 9 is near 5 or 20, so this counts as no change.
         (&[5, 20], &[5, 9, 20], true),
         (&[5, 20], &[5], false),
         (&[5, 20], &[5, 45], false),
@@ -103,7 +103,7 @@ fn near_limits_are_alike() {
         (of_class(1, 50), true),
         (of_class(2, 30), false),
         (of_class(1, 70), false),
-        // No class is known.
+        // The same without classes.
         (made(limits(&[5])), false),
     ] {
         let one = of_class(1, 30);

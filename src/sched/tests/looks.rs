@@ -95,7 +95,7 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(steps(&[]), [Own, Look], "what was named once is not tried again");
     local.noticed = Noticed::of([2, 2, 4]);
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
-    // Something found leaves the other names for the next search.
+    // If a step finds something, the other named sockets remain for the next search.
     local.noticed = Noticed::of([2, 4]);
     let mut walk = policy.search(&mut local, NOW, &ONE_EACH);
     assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
@@ -160,7 +160,7 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
                 }
                 search_of(&policy, &mut made);
                 skipped.skip();
-                // The next searches are the same.
+                // Both states lead to the same next searches.
                 let next = |local: &Local| search_of(&policy, &mut local.clone());
                 assert_eq!(next(&made), next(&skipped), "{policy:?}, round {round}");
             }

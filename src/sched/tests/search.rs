@@ -38,7 +38,7 @@ fn steps(policy: &Policy, local: &mut Local, since: Nanos) -> Vec<Step> {
     std::iter::from_fn(|| walk.next(local, NOW, &view)).take(100).collect()
 }
 
-// 20 us, on any time scale.
+// Workers are stuck after 20 us, on any time scale.
 #[test]
 fn a_socket_is_helped_once_its_worker_is_stuck() {
     for time_scale in [1, 50] {

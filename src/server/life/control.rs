@@ -224,7 +224,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             reason_names: H::REASON_NAMES,
             own: self.own.values(),
             spawned: self.bound.spawning.0.ends(),
-            // `Desk::gauges` adds these.
+            // `Desk::gauges` adds the explained delays.
             #[cfg(feature = "admin")]
             blocked: Default::default(),
         }

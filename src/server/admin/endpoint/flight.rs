@@ -89,7 +89,7 @@ pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
         time_scale: config.time_scale,
         emulated,
         overheads: if emulated { config.overheads } else { Overheads::NONE },
-        // Fits: a server has at most 1,024 workers.
+        // The cast is safe, because a server has at most 1,024 workers.
         workers: config.workers as u16,
         seed: 0,
         warmup: Nanos::ZERO,
