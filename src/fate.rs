@@ -235,7 +235,7 @@ labels! {
         Magic = "magic",
         /// The datagram has another protocol version.
         Version = "version",
-        /// The kind of message or its status is out of range.
+        /// The number of the message's kind, or of its status, is out of range.
         Kind = "kind",
         /// The datagram is a reply. Answering replies could make two servers answer each other for
         /// ever.

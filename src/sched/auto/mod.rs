@@ -168,9 +168,9 @@ impl Auto {
                 },
             );
         };
-        // The two factors come from simulations. Yielding at each arrival pays if a yield costs at
-        // most 0.6 of a light request's time in its handler. Soft reservation pays up to the whole
-        // time that a light request takes of its worker.
+        // The two factors come from simulations. Yields at each arrival pay if a yield costs at
+        // most 0.6 of a light request's time in its handler. Soft reservation still pays if a yield
+        // costs as much as a light request takes of its worker.
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
