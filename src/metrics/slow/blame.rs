@@ -124,12 +124,11 @@ pub(super) fn blame<'a>(
     let named =
         |cause, time, by| Culprit { cause, worker: held.worker, by, held: time, share: share(time, delay), short: 0 };
     let off_cpu = host.off_cpu(held.worker, from, until);
-    // A request seems long if its worker was off the CPU meanwhile. So if there is one long
-    // request, it takes a larger share of time off the CPU to blame that.
+    // A request seems long if its worker was off the CPU meanwhile, so the limit is then higher.
     let one = held.by.is_some() && explains(held.most);
     if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
-        // The waits of throttled threads also count as waits for a CPU. The kernel does not say
-        // which threads it throttled, so the sum over all CPUs decides.
+        // Throttled threads also wait for a CPU. The kernel reports throttling only for all
+        // together.
         let throttled = host.grown(|tick| Some(&tick.throttled), from, until);
         let is_quota = throttled > Nanos::ZERO && throttled.times(2) >= off_cpu;
         return Some(named(if is_quota { Cause::Throttled } else { Cause::RunQueue }, off_cpu, None));
