@@ -12,16 +12,17 @@
 //! assert_eq!(fates.received, ended + fates.in_flight);
 //! ```
 
-/// Default of `--datagram-max`, the longest datagram that a server receives: an Ethernet frame
-/// fits.
+/// Default of `--datagram-max`, the longest datagram that a server receives, in bytes. A datagram
+/// that fits an Ethernet frame is shorter.
 #[cfg_attr(doc, doc(hidden))]
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
-/// Number of classes of requests, counted from 0. All standard workloads fit, and metrics stay
-/// small with one label each.
+/// Number of classes of requests, numbered from 0. It is enough for all standard workloads, and
+/// keeps metrics small, which have one label per class.
 pub const CLASSES: usize = 8;
 
 /// The most reasons of its own that a handler may name in
-/// [`Rejected::because`](crate::handler::Rejected::because). Each is a label of the metrics.
+/// [`Rejected::because`](crate::handler::Rejected::because). There is a limit because each reason
+/// is a label of the metrics.
 pub const REASONS: usize = 16;
 
 /// Default names of the classes in metrics and reports.
@@ -54,8 +55,8 @@ macro_rules! labels {
 }
 pub(crate) use labels;
 
-/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate and its name. For a fate whose
-/// client gets a reply, the row adds the [`Ending`], the [`Status`] and its number on the wire.
+/// Makes [`Fate`], [`Fates`] and [`Status`]. Each row is a fate and its name. If the client gets a
+/// reply, the row also has the [`Ending`], the [`Status`] and the number of the status on the wire.
 macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
@@ -66,7 +67,7 @@ macro_rules! fates {
         }
 
         impl Fate {
-            /// The status that the reply to the client states; `None` if there is no reply.
+            /// The status that the reply tells the client; `None` if there is no reply.
             pub const fn status(self) -> Option<Status> {
                 match self {
                     $(Fate::$variant => {
@@ -77,7 +78,7 @@ macro_rules! fates {
             }
         }
 
-        /// How a request ended, as its reply states it.
+        /// How a request ended, as its reply tells the client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -92,7 +93,7 @@ macro_rules! fates {
             /// Every status, in the order of their numbers.
             pub const ALL: [Status; [$($($number,)?)+].len()] = [$($(Status::$status,)?)+];
 
-            /// The kind of ending that a client counts a reply with this status under.
+            /// The kind of ending as which a client counts a reply with this status.
             pub const fn ending(self) -> Ending {
                 match self {
                     $($(Status::$status => Ending::$ending,)?)+
@@ -112,13 +113,13 @@ macro_rules! fates {
             /// Datagrams received and not ended yet.
             pub in_flight: u64,
             /// Datagrams that the kernel dropped at the server's sockets before they were received.
-            /// `None` (`null`) where the host does not tell.
+            /// `None` (`null`) if the host does not report this.
             pub kernel_dropped: Option<u64>,
         }
 
         impl Fates {
-            /// Counts from the number of datagrams that ended in each fate, in the order of
-            /// [`Fate::ALL`]. The rest of `received` is in flight.
+            /// Makes the counts. `ended` is the number of datagrams that ended in each fate, in the
+            /// order of [`Fate::ALL`]. All other datagrams of `received` are in flight.
             #[cfg_attr(doc, doc(hidden))]
             pub fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
                 let sum = ended.iter().sum();
@@ -158,7 +159,7 @@ fates! {
     ShedRate = shed_rate => Shed(ShedRate = 4),
     /// The server was stopping and no longer served new requests.
     ShedDraining = shed_draining => Shed(ShedDraining = 5),
-    /// The handler produced no reply that can be sent; [`Failed`] has the reasons.
+    /// The handler produced no reply that could be sent; [`Failed`] has the reasons.
     Failed = failed => Failed(Failed = 6),
     /// The handler's future was pending, and nothing was left that could wake it.
     Stalled = stalled => Failed(Stalled = 7),
@@ -171,12 +172,12 @@ fates! {
 }
 
 impl Fate {
-    /// The fates of datagrams that a handler rejects at admission. A handler may name its own
-    /// reasons for them.
+    /// The fates of datagrams that a handler rejects at admission. The handler may name reasons of
+    /// its own for these.
     pub const REJECTIONS: [Fate; 4] = [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate];
 
-    /// All fates for which a handler may name its own reasons: those of
-    /// [`Fate::REJECTIONS`], and of requests that it [gives up](crate::handler::Reply::give_up).
+    /// All fates for which a handler may name reasons of its own. These are [`Fate::REJECTIONS`],
+    /// and the fates of requests that it [gives up](crate::handler::Reply::give_up).
     #[cfg(feature = "admin")]
     pub(crate) const WITH_OWN_REASONS: [Fate; 6] =
         [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate, Fate::ShedQueueFull, Fate::Failed];
@@ -213,16 +214,16 @@ impl Default for Fates {
 }
 
 impl Fates {
-    /// Datagrams that reached the server's sockets, dropped ones included. `None` where the host
-    /// does not tell the kernel's drops.
+    /// Datagrams that reached the server's sockets, dropped ones included. `None` if the host does
+    /// not report the kernel's drops.
     pub fn arrived(&self) -> Option<u64> {
         self.kernel_dropped.map(|dropped| self.received + dropped)
     }
 }
 
 labels! {
-    /// Why a datagram is not a request of the handler's protocol. Each reason has a counter. No
-    /// such datagram is answered.
+    /// Why a datagram is not a request of the handler's protocol. Each reason has a counter. A
+    /// malformed datagram is never answered.
     Malformed {
         /// The datagram is empty.
         Empty = "empty",
@@ -234,15 +235,15 @@ labels! {
         Magic = "magic",
         /// The datagram has another protocol version.
         Version = "version",
-        /// The kind of message or its status is out of range.
+        /// The number of the message's kind, or of its status, is out of range.
         Kind = "kind",
         /// The datagram is a reply. Answering replies could make two servers answer each other for
         /// ever.
         Reply = "reply",
         /// The datagram came from port 0, which cannot be answered.
         SourcePort = "source_port",
-        /// The datagram came from a port of `--reject-source-ports`: services there answer
-        /// everything, which would loop.
+        /// The datagram came from a port of `--reject-source-ports`. Services at these ports answer
+        /// every datagram, so replies would go back and forth without end.
         ReflectorPort = "reflector_port",
         /// The source address is unspecified, broadcast or multicast, so it names no single host.
         SourceAddress = "source_address",
@@ -270,8 +271,8 @@ labels! {
         /// The request had not begun, and its expected time was longer than the time left.
         TooLate = "too_late",
     }
-    /// Why a datagram's age, by the kernel's receive stamp, is impossible. The cause is a clock
-    /// that was set.
+    /// Why a datagram's age, by the kernel's receive timestamp, is impossible. The cause is that
+    /// the host's clock was set.
     #[cfg_attr(doc, doc(hidden))] ClockAnomaly {
         /// The stamp lies in the future; the age counts as zero.
         Ahead = "ahead",
@@ -279,25 +280,26 @@ labels! {
         /// possible.
         Behind = "behind",
     }
-    /// What an event of a shard is that came from no datagram. One event handles all that is there.
+    /// The kind of an event that a shard gets besides datagrams. One event handles all that is due
+    /// for the shard.
     #[cfg_attr(doc, doc(hidden))] ShardEvent {
-        /// Keys of the shard whose time has come.
+        /// Timers of the shard are due.
         Timer = "timer",
-        /// Messages to the shard, and the news of a stop.
+        /// Messages to the shard wait, or the notice that the server stops.
         Message = "message",
     }
-    /// What became of what a shard sent beside its replies.
+    /// What happened to a datagram that a shard sent besides its replies.
     #[cfg_attr(doc, doc(hidden))] ShardSend {
         /// A datagram that the kernel took.
         Sent = "sent",
         /// A datagram that the kernel did not take.
         Unsent = "unsent",
-        /// A call for which the worker had no room.
+        /// A call to send was refused: the worker had no room.
         Full = "full",
-        /// A call to an address that may be forged, which got what it may.
+        /// A call to send was refused: the address may be forged, and has used up its credit.
         Unproven = "unproven",
     }
-    /// Why the handler produced no reply that can be sent.
+    /// Why the handler produced no reply that could be sent.
     #[cfg_attr(doc, doc(hidden))] Failed {
         /// The handler, or a child of its request, panicked.
         Panic = "panic",

@@ -17,22 +17,22 @@ use std::fmt;
 /// The first word of a trace's header line: format and version.
 pub const SCHEMA: &str = "forebay-trace/1";
 
-/// The requests of one run. Times count from the start of the run and are stretched by
-/// `time_scale`; costs are not stretched.
+/// The requests of one run. Times count from the start of the run, as the clock showed them, so
+/// they include the factor `time_scale`. Costs are given without this factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Factor by which the run stretches every cost; above zero.
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
     pub emulated: bool,
-    /// CPU time of each step on an emulated core, before the time scale. [`Overheads::NONE`] on
-    /// real cores, whose steps were not measured.
+    /// CPU time of each step on an emulated core, before the time scale. For real cores it is
+    /// [`Overheads::NONE`], because their steps were not measured.
     pub overheads: Overheads,
     /// Number of the server's workers, which have one socket each; above zero.
     pub workers: u16,
     /// Seed from which the arrival schedule was drawn.
     pub seed: u64,
-    /// Length of the warm-up: requests intended to be sent earlier were not measured.
+    /// Length of the warm-up: requests that were to be sent earlier were not measured.
     pub warmup: Nanos,
     /// Time from a request's arrival until its answer is worthless; `None` = no deadline.
     pub deadline: Option<Nanos>,
@@ -48,8 +48,7 @@ pub struct Trace {
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When the schedule wanted the request sent, after the start of the run. Latency counts from
-    /// here.
+    /// When the request was to be sent, by the schedule. Latency counts from here.
     pub intended: Nanos,
     /// When the request was sent: not before `intended`, nor before the previous request.
     pub sent: Nanos,
@@ -61,7 +60,7 @@ pub struct TraceRequest {
     pub socket: u16,
     /// Number of the request's class, from 0.
     pub class: u8,
-    /// Number that stands for the client's network. 0, which is not written, where it is unknown.
+    /// Number that stands for the client's network. 0 = unknown; it is not written to the file.
     pub source: u16,
 }
 

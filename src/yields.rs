@@ -1,4 +1,4 @@
-//! Measures the cost of one yield on this host. Policies and `loadgen calibrate` use it.
+//! Measures the cost of one yield on this host, for policies and for `loadgen calibrate`.
 
 use crate::handler::checkpoint;
 use crate::queue::Sharded;
@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::pin::pin;
 use std::task::Waker;
 
-/// Time of a yield plus the cold cache after it: the least of 20 measurements, because other
-/// activity of the machine only adds time. At least 1 ns.
+/// Time of a yield plus the cost of cold caches after it. The yield is the least of 20
+/// measurements, because other activity of the machine only adds time. At least 1 ns.
 pub(crate) fn least_time() -> Nanos {
     (0..20).map(|_| mean_time()).min().unwrap_or(Nanos::ZERO).plus(cold_start()).max(Nanos::new(1))
 }
@@ -18,11 +18,11 @@ pub(crate) fn least_time() -> Nanos {
 /// The bytes of one cache line.
 type Line = [u8; 64];
 
-/// Lines of a first-level data cache on most processors: 32 KiB.
+/// Number of lines that most first-level data caches hold: 32 KiB.
 const CACHED: usize = 512;
 
-/// Extra time of a resumed request, because others have evicted its data from the first-level
-/// cache. It is the time of a cold read of 32 KiB, less the time of a warm read.
+/// Extra time that a resumed request takes, because other requests have evicted its data from the
+/// first-level cache. It is the time of a cold read of 32 KiB minus the time of a warm read.
 fn cold_start() -> Nanos {
     let read = |lines: &[Line]| {
         let start = clock::now();

@@ -1,36 +1,41 @@
-//! Emulated cores: each worker thread stands for a core whose time is slept, not burnt.
+//! Emulated cores: each worker thread stands for a core, and sleeps for the time in which the core
+//! would work. So a small machine can run the workers of a large one.
 //!
-//! A core keeps the moment up to which it is busy. Whatever it does moves that moment on and sleeps
-//! until then, to an absolute time, so the kernel's oversleeping never adds up.
+//! For each core, its thread stores the time until which the core is busy. Work moves this time on,
+//! and the thread sleeps until then. It sleeps until an absolute time, so delays of the kernel's
+//! wake-ups do not add up.
 //!
-//! Beside the work itself a core pays for its steps, as a real one would. [`price`] is the table,
-//! already scaled. `server/emulated.rs` calls [`charge`] with what a step costs. A charge is paid
-//! before the next thing that others can see. Thieves find received jobs when their receive is paid
-//! ([`pay`]). A continuation is in its queue when the yield is paid. A reply leaves when its send
-//! is paid, to the microsecond ([`pay_on_time`]), so none leaves earlier than its core's time.
-//! Replies that are sent together leave together, when all of them are paid.
+//! Besides the work itself, a core pays for the steps of the server, as a real core would.
+//! [`price`] returns the table of costs, already scaled. `server/emulated.rs` calls [`charge`] with
+//! the cost of a step. To *pay* a charge is to sleep for it. A charge is paid before the core does
+//! the next thing that other threads can see. Received jobs can be stolen once their receive is
+//! paid ([`pay`]), and a continuation enters its queue once the yield is paid. A reply leaves once
+//! its send is paid, to the microsecond ([`pay_on_time`]), so it never leaves before its core's
+//! time. Replies that are sent together leave together, once all of them are paid.
 //!
-//! A core that starts something after a rest is charged its wake-up, unless it rested for no longer
-//! than a real one spins. Threads that wake and find nothing, as those that hand over measurements
-//! do, pay nothing. A real core differs in one thing. What a woken worker finds here is out of its
-//! socket before it has paid, and no other worker can take it.
+//! A core that starts a job after a rest is charged its wake-up, unless it rested for no longer
+//! than a real worker spins. A thread that wakes and finds no job pays nothing; this happens, for
+//! example, to hand over measurements. Emulation differs from a real core in one point. A woken
+//! worker takes a datagram out of its socket before it has paid for the wake-up. So no other worker
+//! can take the datagram meanwhile.
 //!
-//! The host may wake a thread late. That time is the host's, and no part of the core's time. A core
-//! that rested starts what it gets when that was ready, though not before it last looked and found
-//! nothing ([`rest`]). So the times of a request are those of cores that are never late. How far
-//! the threads are behind their cores is told beside them ([`pay_on_time`]).
+//! The host may wake a thread late. This delay is not part of the core's time. A core that rested
+//! starts a job at the time when the job was ready, but not before it last looked and found nothing
+//! ([`rest`]). So the measured times of a request are those of cores that are never late. By how
+//! much threads are behind their cores is reported separately ([`pay_on_time`]).
 //!
-//! A host that stands still for longer than [`PAUSE`] stops the cores too ([`paused`]). The threads
-//! receive at once what came in that time. Cores that caught up would idle between these requests,
-//! and would let those wait that have begun.
+//! If the host stands still for longer than [`PAUSE`], the cores stop too ([`paused`]). After such
+//! a pause, the threads receive all requests at once that came meanwhile. Cores whose time ran on
+//! through the pause would serve them as if on time, with idle times in between, while begun
+//! requests wait.
 //!
-//! The bench server with `burn = "sleep"` has such cores. Two files know them: `server/emulated.rs`
-//! wraps the engine and the link of a worker, and charges their steps; `handler/builtin/burn.rs`
-//! sleeps the work. Which cores a worker has is a type, so that real ones execute nothing of it
-//! (`server/cores.rs`).
+//! The bench server with `burn = "sleep"` has emulated cores. Only two files use this module.
+//! `server/emulated.rs` wraps the engine and the link of a worker, and charges their steps;
+//! `handler/builtin/burn.rs` sleeps for the work. The kind of core is a type parameter of a worker,
+//! so real cores execute none of this code (`server/cores.rs`).
 //!
-//! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for
-//! real at their queues.
+//! Contention ([`Overheads::serial`], [`Overheads::contend`]) is not charged, because the threads
+//! really contend for their queues.
 
 pub mod overheads;
 
@@ -41,59 +46,60 @@ use std::cell::Cell;
 
 thread_local! {
     static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Charged, and not yet part of [`BUSY_UNTIL`].
+    /// Time charged and not yet added to [`BUSY_UNTIL`].
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Charged for work since [`take_charged`].
+    /// Time charged for work since the last [`take_charged`].
     static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// While the core has nothing to do: the start of its rest, and its last look; else `None`.
+    /// While the core has nothing to do: when its rest began, and when it last searched; otherwise
+    /// `None`.
     static RESTS: Cell<Option<(Nanos, Nanos)>> = const { Cell::new(None) };
-    /// The last arrival that the core has received, until it starts something.
+    /// Arrival time of the latest request that the core has received, until it starts a job.
     static RECEIVED_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
     static SPINNING: Cell<Spinning> = const { Cell::new(Spinning::new(Wait::Park, 1)) };
-    /// For how long the host has stopped the core.
+    /// For how long pauses of the host have stopped the core, in total.
     static PAUSED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Whether the core has searched everywhere, and looks on.
+    /// Whether the core has found nothing anywhere, and keeps looking (spins).
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Typical worst-case wake-up latency of a thread. Before an exact time a thread spins for this
-/// long. A charge no longer than this is slept together with the next one.
+/// Typical worst-case wake-up latency of a thread. To be on time, a thread spins for the last part
+/// of a wait, of this length. A charge that is not longer is not slept for at once, but together
+/// with the next one.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
-/// How late a thread may be for its core without stopping it: a quarter of what clients wait.
+/// A thread that starts a job later than this stops its core's time: a quarter of the time that
+/// clients wait.
 pub const PAUSE: Nanos = Nanos::from_millis(250);
 
-/// Makes this thread's core pay `prices` for its steps, on its own time scale, and spin like
-/// `spinning`.
+/// Sets the costs of the steps of this thread's core, already scaled, and how long it spins.
 pub fn set_prices(prices: Overheads, spinning: Spinning) {
     PRICES.set(prices);
     SPINNING.set(spinning);
 }
 
-/// What the steps of this thread's core cost; nothing before [`set_prices`].
+/// The costs of the steps of this thread's core; all zero before [`set_prices`].
 pub fn price() -> Overheads {
     PRICES.get()
 }
 
-/// Charges this thread's core `amount`, which it pays before it starts a job, before [`pay`] and
-/// before [`pay_on_time`].
+/// Charges this thread's core `amount` for work. The core pays before it starts the next job, or in
+/// the next [`pay`] or [`pay_on_time`].
 pub fn charge(amount: Nanos) {
     CHARGED.set(CHARGED.get().plus(amount));
     delay(amount);
 }
 
-/// Like [`charge`], for time without work: a receive that finds nothing. Free while the core looks
-/// on.
+/// Like [`charge`], for time that is not work, such as a receive that finds nothing. It is free
+/// while the core keeps looking ([`look_on`]).
 pub fn delay(amount: Nanos) {
     if !LOOKS_ON.get() {
         OWED.set(OWED.get().plus(amount));
     }
 }
 
-/// Notes whether this thread's core has searched everywhere and looks on, until it has something to
-/// do or is woken. A spinning core sees the next arrival, while this thread looks once more and
-/// sleeps. No effect on a core that never spins.
+/// Sets whether this thread's core has found nothing anywhere and keeps looking. A real core would
+/// spin now, so an emulated one pays nothing for these looks. No effect on a core that never spins.
 pub fn look_on(looks_on: bool) {
     LOOKS_ON.set(looks_on && SPINNING.get().limit() > Nanos::ZERO);
 }
@@ -101,8 +107,9 @@ pub fn look_on(looks_on: bool) {
 /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it
 /// started.
 ///
-/// The core starts the job once it is free, and not before it last found nothing. The thread may
-/// notice the job later. That time is the host's, not the core's, up to [`PAUSE`].
+/// The core starts the job once it is free, and not before it last found nothing. If the thread
+/// notices the job later, by up to [`PAUSE`], the delay is not part of the core's time. A longer
+/// delay stops the core.
 pub fn start(ready_at: Nanos) -> Nanos {
     let free_at = BUSY_UNTIL.get();
     RECEIVED_UNTIL.set(Nanos::ZERO);
@@ -113,24 +120,24 @@ pub fn start(ready_at: Nanos) -> Nanos {
         PAUSED.set(PAUSED.get().plus(late));
         begins = begins.plus(late);
     }
-    // A wake-up keeps the core from its work, and is no work.
+    // A wake-up delays the core, but does not count as work.
     let wake = if begins > rests_since { wake_after(rests_since, begins) } else { Nanos::ZERO };
     BUSY_UNTIL.set(begins.plus(wake));
     pay_all()
 }
 
-/// For how long the host has stopped this thread's core.
+/// For how long pauses of the host have stopped this thread's core, in total.
 pub fn paused() -> Nanos {
     PAUSED.get()
 }
 
-/// Notes that this thread's core has received what arrived up to `latest`. The core's own time may
-/// be earlier.
+/// Notes that this thread's core has received requests that arrived up to `latest`, which may be
+/// after the core's own time.
 pub fn received(latest: Nanos) {
     RECEIVED_UNTIL.set(latest);
 }
 
-/// What a core that has rested from `since` to `now` pays for its wake-up.
+/// The price of the wake-up of a core that has rested from `since` to `now`.
 fn wake_after(since: Nanos, now: Nanos) -> Nanos {
     let mut spinning = SPINNING.get();
     let slept = now.minus(since) > spinning.limit();
@@ -139,8 +146,8 @@ fn wake_after(since: Nanos, now: Nanos) -> Nanos {
     if slept { PRICES.get().wake } else { Nanos::ZERO }
 }
 
-/// Pays what was charged, so that whatever the thread does next is seen by others no earlier than
-/// the core does it. Returns when the core is through.
+/// Pays all charges: sleeps until the core's time, so that other threads do not see the next action
+/// too early. Returns the time until which the core is busy.
 pub fn pay() -> Nanos {
     let until = pay_all();
     if until.minus(clock::now()) > WAKE_LATENCY {
@@ -149,47 +156,49 @@ pub fn pay() -> Nanos {
     until
 }
 
-/// As [`pay`], and awake to the microsecond; returns how late the thread is all the same.
+/// As [`pay`], but spins at the end, to be exact to a microsecond. Returns by how much the thread
+/// is late nevertheless.
 pub fn pay_on_time() -> Nanos {
     let until = pay_all();
     on_time(until);
     clock::now().minus(until)
 }
 
-/// What this thread's core was charged for work since the last call.
+/// The time that this thread's core was charged for work since the last call.
 pub fn take_charged() -> Nanos {
     CHARGED.take()
 }
 
-/// Notes that this thread's core has looked everywhere since `looked_at` and has nothing to do. Its
-/// next job starts no earlier than that, even if it was ready long before. A request may have
-/// waited in the socket of a busy worker until others were allowed to take it. What comes later
-/// finds the core at rest, though the host may stop the thread on its way to sleep.
+/// Notes that this thread's core began its last search at `looked_at`, and found nothing to do. Its
+/// next job starts no earlier than this, even if the job was ready before. The job may have waited
+/// in the socket of a busy worker until others were allowed to take it. A job that comes later
+/// starts when it comes, even if the host delays the thread on its way to sleep.
 pub fn rest(looked_at: Nanos) {
     let until = pay_all();
     let since = RESTS.get().map_or(until, |(since, _)| since);
     RESTS.set(Some((since, looked_at)));
 }
 
-/// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that
-/// outnumber the cores and take them in turn.
+/// Makes this thread stand for another core, which is busy until `busy_until`. It is for servers
+/// with more threads than cores, in which threads take the cores in turn.
 pub fn take_over(busy_until: Nanos) {
     BUSY_UNTIL.set(busy_until);
 }
 
-/// Until when this thread's core is busy, without what was charged since it last paid.
+/// Until when this thread's core is busy, without charges that are not paid yet.
 pub fn busy_until() -> Nanos {
     BUSY_UNTIL.get()
 }
 
-/// The time of this thread's core, as its worker reads it. While the core has nothing to do, it is
-/// that of the clock. It is no earlier than the last arrival that the core has received.
+/// The time of this thread's core, as its worker reads it. While the core has nothing to do, this
+/// is at least the time of the real clock. It is never earlier than the latest arrival that the
+/// core has received.
 pub fn now() -> Nanos {
     let busy_until = BUSY_UNTIL.get().max(RECEIVED_UNTIL.get());
     if RESTS.get().is_some() { busy_until.max(clock::now()) } else { busy_until }
 }
 
-/// Keeps the core busy for `amount` and the checkpoint that goes with it.
+/// Keeps the core busy for `amount` and one checkpoint.
 pub(crate) fn burn(amount: Nanos) {
     let until = BUSY_UNTIL.get().plus(amount).plus(PRICES.get().checkpoint);
     BUSY_UNTIL.set(until);
@@ -200,7 +209,7 @@ pub(crate) fn burn(amount: Nanos) {
 pub(crate) fn burn_last(amount: Nanos) {
     let until = BUSY_UNTIL.get().plus(amount);
     BUSY_UNTIL.set(until);
-    // Where the reply is paid for, it is that payment that must end on time.
+    // If sending has a price, it is paid to the microsecond later, so this sleep need not be exact.
     if PRICES.get().send == Nanos::ZERO { on_time(until) } else { sleep_until(until) }
 }
 
@@ -220,7 +229,7 @@ fn sleep_until(until: Nanos) {
 fn on_time(until: Nanos) {
     sleep_until(until.minus(WAKE_LATENCY));
     while clock::now() < until {
-        // The other emulated cores share the few real ones with this one.
+        // The threads of the other emulated cores need the few real cores too.
         std::thread::yield_now();
     }
 }
@@ -264,8 +273,8 @@ mod tests {
         assert!(start(Nanos::ZERO) >= free.plus(US(40)), "what is charged and not slept yet keeps the core");
     }
 
-    // Does a pause of the host cost a core nothing, whether the core rested, was on its way to
-    // rest, or had just come free?
+    // If the host delays a thread, does its core lose no time, whether it rested, was about to
+    // rest, or had just become free?
     #[test]
     fn a_core_starts_when_its_job_was_ready_however_late_the_thread_is() {
         set_prices(Overheads { receive: US(30), ..Overheads::NONE }, Spinning::new(Wait::Park, 1));
@@ -302,7 +311,7 @@ mod tests {
         assert_eq!(start(begun), resumed, "it stops once");
     }
 
-    // Is a charge paid before the next job, before what others see, and before a reply?
+    // Is a charge paid before the next job, before other threads see a result, and before a reply?
     #[test]
     fn what_is_charged_is_paid_before_anything_is_seen() {
         let begun = start(clock::now());
@@ -322,8 +331,7 @@ mod tests {
         assert_eq!((take_charged(), take_charged()), (US(3_580), Nanos::ZERO), "a delay is no work");
     }
 
-    // Does what a core looks for in vain delay it once, and not while it looks on, which a core
-    // that never spins does not?
+    // Does a look that finds nothing delay a core, except while it spins?
     #[test]
     fn a_core_that_looks_on_is_not_delayed() {
         for (wait, delays) in [(Wait::Adaptive, 2), (Wait::Park, 3)] {
@@ -338,7 +346,8 @@ mod tests {
         }
     }
 
-    // Is a wake-up charged to a core that slept, and to none that would still have been spinning?
+    // Is a wake-up charged to a core that slept, and not to one that would still have been
+    // spinning?
     #[test]
     fn only_a_core_that_slept_pays_for_its_wake() {
         set_prices(Overheads { wake: US(700), ..Overheads::NONE }, Spinning::new(Wait::Adaptive, 20));
@@ -347,14 +356,14 @@ mod tests {
             let begun = clock::now();
             rest(begun);
             sleep_until(begun.plus(Nanos::new(rested.get() / 2)));
-            // A wake-up that finds nothing.
+            // A wake-up that finds no job.
             rest(clock::now());
             sleep_until(begun.plus(rested));
             let before = clock::now();
             let started = start(before);
             let waited = clock::now().minus(begun);
             let cost = if rested > US(2_000) { US(700) } else { Nanos::ZERO };
-            // A machine that overslept made a long rest of a short one.
+            // If the host woke the thread late, a short rest became a long one.
             if rested > US(2_000) || waited < US(2_000) {
                 assert!(started >= before.plus(cost) && started <= clock::now().plus(cost), "{rested}: {started}");
             }
@@ -363,7 +372,7 @@ mod tests {
         assert_eq!(start(busy), busy, "it did not rest");
     }
 
-    // Does each step pay for its checkpoint, and the last one for none?
+    // Is a checkpoint charged for each step of a request except the last?
     #[test]
     fn checkpoints_cost_what_the_table_says() {
         set_prices(Overheads { checkpoint: US(3), send: US(1), ..Overheads::NONE }, Spinning::new(Wait::Park, 1));

@@ -1,12 +1,12 @@
 //! One distribution as tables and JSON show it: a count, six percentiles and the maximum. It also
-//! says which percentiles the sample is large enough for.
+//! says for which percentiles the sample is large enough.
 
 use crate::fate::labels;
 use std::fmt;
 use std::str::FromStr;
 
 /// A distribution of latencies in microseconds, or of slowdowns, which have no unit. Percentiles
-/// are nearest ranks.
+/// are values of the sample (nearest rank), not interpolated.
 ///
 /// `None` stands for infinity and prints as `null`. An empty sample has percentiles of 0, and
 /// `supported` prints as `"none"`.
@@ -30,16 +30,17 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that the sample is large enough for, infinite values included. All
-    /// lower percentiles are known too. Valid for independent values only (see
+    /// The highest percentile for which the sample is large enough, infinite values included. It
+    /// supports all lower percentiles too. This assumes independent values (see
     /// [`Percentile::samples_needed`]). `None` prints as `"none"`.
     #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
 }
 
 impl Block {
-    /// The block of `sorted` values in ascending order; a value that never came is `f64::INFINITY`.
-    /// Infinite values count for ranks and for `supported`, but not for `count`.
+    /// The block of `sorted` values, which are in ascending order. `f64::INFINITY` stands for a
+    /// value that never came, such as the latency of a lost request. Infinite values count for
+    /// ranks and for `supported`, but not for `count`.
     ///
     /// # Panics
     /// In debug builds, when `sorted` is not in ascending order or holds a NaN.
@@ -72,8 +73,8 @@ impl Block {
         self.supported.is_some_and(|highest| percentile <= highest)
     }
 
-    /// Makes a block of `total` values, of which `finite` are finite. `value` gives the value at a
-    /// rank, 1 to `total`; it is called with ascending ranks.
+    /// Makes a block of `total` values, of which `finite` are finite. `value` returns the value at
+    /// a rank from 1 to `total`; it is called with ascending ranks.
     #[cfg_attr(doc, doc(hidden))]
     pub fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
         let mut at = |rank| {
@@ -139,19 +140,21 @@ impl Percentile {
     /// The nearest rank of this percentile in `count` sorted values: from 1 to `count`; 1 for an
     /// empty sample.
     pub const fn rank(self, count: u64) -> u64 {
-        // Integers, because 0.9995 x 2,000 as floats may exceed 1,999 and skip a rank. The product
-        // fits: 2^64 / 10^4 values take a server more than a century.
+        // Computed in integers, because as floats 0.9995 x 2,000 may exceed 1,999 and skip a rank.
+        // The product does not overflow: a server needs more than a century for 2^64 / 10^4 values.
         let rank = count.saturating_mul(IN_TEN_THOUSAND[self as usize]).div_ceil(10_000);
         if rank == 0 { 1 } else { rank }
     }
 
-    /// Number of values needed to bound this percentile from above by the maximum with 95 %
-    /// confidence (one-sided, distribution-free): the smallest n with `quantile^n <= 0.05`.
+    /// Least number of values that a sample needs to support this percentile: the smallest n with
+    /// `quantile^n <= 0.05`. With so many independent values, the maximum is an upper bound of the
+    /// percentile with 95 % confidence, whatever the distribution.
     pub fn samples_needed(self) -> u64 {
         (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
     }
 
-    /// The highest percentile that `count` values are enough for; `None` if not even the median.
+    /// The highest percentile for which `count` values are enough; `None` if they are too few even
+    /// for the median.
     pub fn highest_supported(count: u64) -> Option<Percentile> {
         Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
     }
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!((block.count, block.max, block.supported), (10_000, Some(10_000.0), Some(Percentile::P99_95)));
     }
 
-    /// Do values that never came count for ranks and print as null?
+    /// Do infinite values count for ranks and print as null?
     #[test]
     fn an_infinite_value_is_null_and_not_counted() {
         let mut values = vec![1.0; 98];

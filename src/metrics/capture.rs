@@ -10,9 +10,9 @@ use std::fmt;
 use std::iter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most requests of one capture: they take 16 MiB, and twice that as text.
+/// The most requests of one capture. They take 16 MiB, and twice as much as text.
 const REQUESTS_MAX: usize = 500_000;
-/// How long a capture waits for its requests to end.
+/// After its time is over, a capture waits at most this long for its requests to end.
 const GRACE: Nanos = Nanos::from_secs(2);
 
 /// A capture in progress. When it is dropped, workers stop recording.
@@ -20,7 +20,7 @@ const GRACE: Nanos = Nanos::from_secs(2);
 pub(crate) struct Capture<'m> {
     metrics: &'m WorkerMetrics,
     until: Nanos,
-    /// Counters and kernel drops at the start; `None` once the capture's time is over.
+    /// The counters, and the kernel's drops, at the start; `None` once the capture's time is over.
     before: Option<(Counts, Option<u64>)>,
     captured: Captured,
 }
@@ -39,14 +39,14 @@ pub(crate) struct Captured {
 }
 
 impl<'m> Capture<'m> {
-    /// Starts a capture of `seconds`. `dropped` is the number of datagrams that the kernel has
-    /// dropped so far.
+    /// Starts a capture that records for `seconds`. `dropped` is the number of datagrams that the
+    /// kernel has dropped so far.
     pub(crate) fn begin(metrics: &'m WorkerMetrics, seconds: Nanos, dropped: Option<u64>) -> Capture<'m> {
         let slots = Track::slots(metrics.workers());
         let before = Some((metrics.counts(), dropped));
         let now = clock::now();
         for track in metrics.tracks() {
-            // Discards what an earlier capture left.
+            // Discards requests that an earlier capture has left in the queue.
             read(track).for_each(drop);
             track.ended.get_or_init(|| ArrayQueue::new(slots));
             track.missed.store(0, Relaxed);
@@ -56,9 +56,10 @@ impl<'m> Capture<'m> {
         Capture { metrics, until: now.plus(seconds), before, captured }
     }
 
-    /// Reads what has ended since the last call, and returns whether the capture is over. Call it
-    /// often: the queue of a busy worker holds little more than 20 ms. `oldest` gives the arrival
-    /// of the oldest unfinished request; `dropped` the datagrams that the kernel has dropped.
+    /// Reads the requests that have ended since the last call, and returns whether the capture is
+    /// over. Call it often, because the queue of a busy worker holds little more than 20 ms of
+    /// requests. `oldest` returns the arrival time of the oldest unfinished request. `dropped`
+    /// returns the number of datagrams that the kernel has dropped.
     pub(crate) fn look(&mut self, oldest: impl Fn() -> Option<Nanos>, dropped: impl Fn() -> Option<u64>) -> bool {
         let now = clock::now();
         if let Some((before, before_dropped)) = self.before.take_if(|_| now >= self.until) {
@@ -67,10 +68,11 @@ impl<'m> Capture<'m> {
             captured.malformed = malformed(&after) - malformed(&before);
             captured.kernel_dropped = dropped().zip(before_dropped).map_or(0, |(after, before)| after - before);
             captured.arrived = after.received - before.received + captured.kernel_dropped;
-            // Arrivals between the planned end and now are counted too.
+            // The capture is a little longer than planned, because arrivals are counted until now.
             self.until = now;
         }
-        // Asked before the queues are read, so that they hold all that has ended by then.
+        // Decided before the queues are read, so that the queues hold all requests that have ended
+        // until then.
         let over =
             now >= self.until.plus(GRACE) || now >= self.until && oldest().is_none_or(|oldest| oldest >= self.until);
         let Captured { requests, from, not_served, no_room, .. } = &mut self.captured;
@@ -100,7 +102,8 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Takes what a worker has recorded. Bounded, because the worker may continue to write.
+/// Takes the requests that a worker has recorded. Their number is bounded, because the worker may
+/// continue to write.
 fn read(track: &Track) -> impl Iterator<Item = Ended> {
     track.ended.get().into_iter().flat_map(|ended| iter::from_fn(|| ended.pop()).take(ended.capacity()))
 }
@@ -117,7 +120,7 @@ impl Captured {
     }
 }
 
-/// Writes the account of arrivals as comments, which stand before the trace.
+/// Writes how many arrivals were captured and left out, as the comments at the head of the trace.
 impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Captured { arrived, not_served, malformed, kernel_dropped, no_room, .. } = *self;

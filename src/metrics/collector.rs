@@ -1,5 +1,5 @@
-//! The collector: the control thread's part of the metrics. It sums up what workers record, and
-//! answers scrapes.
+//! The collector: the control thread's part of the metrics. It sums up the workers' records, and
+//! makes the data of a scrape.
 
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
@@ -12,7 +12,8 @@ use crate::fate::CLASSES;
 use crate::fate::Fates;
 use crate::time::{Nanos, clock};
 
-/// Gathers the measurements of all workers. One thread owns it, and a [`WorkerMetrics`] has one.
+/// Gathers the measurements of all workers. There is one for each [`WorkerMetrics`], and one thread
+/// owns it.
 #[derive(Debug)]
 pub struct Collector<'b> {
     /// The metrics that the collector reads.
@@ -23,7 +24,8 @@ pub struct Collector<'b> {
     last: Counts,
     /// Measurements since the start, of the last 10 s, and of the last 60 s.
     windows: [Window; 3],
-    /// Start of the server on the real-time clock. Tells apart servers on one address.
+    /// Start of the server on the real-time clock. By it, clients can tell apart servers that had
+    /// the same address one after the other.
     start_time: Nanos,
 }
 
@@ -43,7 +45,7 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Gathers what workers have recorded. Call it once per second, so that the windows are right,
+    /// Gathers the workers' new records. Call it once per second, so that the windows are right,
     /// and before each [`Collector::snapshot`].
     pub fn collect(&mut self) {
         let histograms = self.metrics.histograms();
@@ -57,8 +59,8 @@ impl<'b> Collector<'b> {
         self.last = now;
     }
 
-    /// Returns the counters as of now and the distributions as of the last [`Collector::collect`].
-    /// So a request may already count as answered and not yet be in a distribution.
+    /// Returns the counters as of now, and the distributions as of the last [`Collector::collect`].
+    /// So a request may already count as answered but not yet be in a distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let [since_start, last_10s, last_60s] = &self.windows;
         let (now, counts) = (clock::now(), self.metrics.counts());
@@ -166,7 +168,7 @@ mod tests {
         first.answered(&sample(0, 100));
         first.unanswered(1, Nanos::from_millis(60));
         first.unanswered(1, Nanos::ZERO);
-        // It counts as long as one of the two that took longer.
+        // The broken-off request counts as long as one of the two requests that took longer.
         first.unanswered(0, Nanos::from_micros(10));
         first.end_slice(Nanos::from_millis(60));
         first.spend(Spent::Interruptible, Nanos::from_millis(15));
@@ -190,8 +192,8 @@ mod tests {
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }
 
-    /// Does a running slice longer than every request count as one? Does an endless slice count as
-    /// none?
+    /// Does a running slice that is longer than every request count as a service time, and an
+    /// endless one not?
     #[test]
     fn what_lasts_counts_before_it_ends() {
         in_virtual_time::set(Some(Nanos::from_secs(100)));
@@ -209,8 +211,8 @@ mod tests {
         assert_eq!(recent.service_times.iter().map(seconds).collect::<Vec<_>>(), [(0, 1), (5, 1)]);
     }
 
-    /// Is the time known in which a worker was neither in a handler nor idle, even beside a
-    /// sleeping worker?
+    /// Is the time known in which a worker was neither in a handler nor idle, even while another
+    /// worker sleeps?
     #[test]
     fn the_time_between_jobs_is_what_is_left() {
         let metrics = WorkerMetrics::new(3);

@@ -1,10 +1,10 @@
-//! Counters with one writer each, and readings of them that are consistent.
+//! Counters that have one writer each, and consistent readings of them.
 //!
-//! Why `in_flight` is never negative: A worker adds to `received` before it passes a datagram on.
+//! Why `in_flight` is never negative: a worker adds to `received` before it passes a datagram on.
 //! The datagram reaches the worker that ends it through a queue, whose push and pop synchronise.
-//! Only then does that worker add to the fate's counter. So the store to `received` happens before
-//! the store to the fate. A reader reads all fates of all workers first (acquire), then `received`.
-//! So for every end that it sees, it sees the arrival too. Arrivals whose end it does not see yet
+//! This worker then adds to the fate's counter. So the store to `received` happens before the store
+//! to the fate. A reader first reads all fates of all workers (acquire), then `received`. So for
+//! every end that it counts, it also counts the arrival. Arrivals whose end it does not see yet
 //! count as in flight.
 
 use crate::fate::{
@@ -28,14 +28,13 @@ labels! {
         /// The socket of the busy worker was empty.
         SocketEmpty = "socket_empty",
     }
-    /// How work ended that other threads spawned on the workers.
+    /// How a piece of work ended that another thread spawned on the workers.
     SpawnEnd {
         /// The work returned its result.
         Finished = "finished",
         /// The work panicked.
         Panicked = "panicked",
-        /// The work failed: nothing could wake it any more, one of its children failed, or a queue
-        /// was full.
+        /// The work failed: nothing could wake it any more, a child failed, or a queue was full.
         Aborted = "aborted",
         /// The server ended before the work did.
         Stopped = "stopped",
@@ -75,12 +74,12 @@ labels! {
     }
 }
 
-/// Makes [`Counter`], and [`Counted`] for one worker and for the sums in a scrape. One row is a
-/// counter: its field in [`Counted`], its name in [`Counter`], and the label that divides it.
+/// Makes [`Counter`] and [`Counted`]. Each row is a counter: its field in [`Counted`], its name in
+/// [`Counter`], and the label that divides it.
 ///
-/// A row under `fates` divides the fate of its name by reason, within `forebay_datagrams` on
-/// `/metrics`; the reason after `=` is the default. Any other row is a family of `/metrics`, with
-/// its name without `_total`, and its help.
+/// A row under `fates` divides a fate by reason, within `forebay_datagrams` on `/metrics`; the
+/// reason after `=` is the default. Every other row is a family of `/metrics`, with its name
+/// (without `_total`) and its help.
 macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
@@ -181,10 +180,10 @@ counters! {
         /// Times that a request left its worker before its end.
         continuations: Continuations(reason: Continuation) =
             "forebay_continuations", "Times that a request left its worker before its end, by reason";
-        /// Events of shards that are no datagrams. They count as received, and end with a fate.
+        /// Events of shards, which are no datagrams. They count as received, and end with a fate.
         shard_events: ShardEvents(kind: ShardEvent) =
             "forebay_shard_events", "Events of shards that came from no datagram, and count as received ones, by kind";
-        /// What shards sent beside replies.
+        /// Datagrams that shards sent besides replies.
         shard_datagrams: ShardDatagrams(result: ShardSend) =
             "forebay_shard_datagrams", "Datagrams that shards sent beside replies, and calls to send that were refused, by result";
     }
@@ -198,8 +197,8 @@ type Family<'a> = (&'static str, &'static str, &'static str, &'static [&'static 
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// Datagrams by `Fate as usize`. A fate with reasons stays 0 here, because `counted` divides
-    /// it.
+    /// Datagrams by `Fate as usize`. A fate with reasons stays 0 here, because `counted` has its
+    /// parts.
     pub(super) ended: [Tally; Fate::ALL.len()],
     /// Datagrams that the handler rejected for its own reasons, by `Fate as usize`, then by reason.
     /// They are in neither `ended` nor `counted`.
@@ -207,11 +206,11 @@ pub(super) struct WorkerCounters {
     pub(super) counted: Counted<Tally>,
     /// Times in which the worker ran jobs.
     pub(super) busy: Stretches,
-    /// Times in which the worker was idle: from the first search that found nothing to the last
-    /// one, or to the wake-up.
+    /// Times in which the worker was idle: from the first search that found nothing until the last
+    /// one, or until the wake-up.
     pub(super) idle: Stretches,
     pub(super) spent_ns: [Tally; Spent::ALL.len()],
-    /// Turns of the worker's loop. Does not grow while the worker is stuck.
+    /// Turns of the worker's loop. The count does not grow while the worker is stuck.
     pub(super) moves: Tally,
 }
 
@@ -238,8 +237,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Reads the counters of all workers: every fate before any `received`, for the reason at the
-    /// top of this file.
+    /// Reads the counters of all workers: first all fates, then `received`. The top of this file
+    /// says why.
     pub(super) fn read<'a>(workers: impl Iterator<Item = &'a WorkerCounters> + Clone) -> Counts {
         let mut counts = Counts::default();
         for worker in workers.clone() {
@@ -280,7 +279,7 @@ impl Counts {
 }
 
 fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
-    // An unoptimised build is three times as slow with two iterators.
+    // Indexed, because with two iterators an unoptimised build is three times as slow.
     for number in 0..N {
         sums[number] += tallies[number].read();
     }
@@ -291,17 +290,17 @@ fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
 pub(super) struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `amount`. Only the counter's one writer may call this. It loads and stores, because a
-    /// read-modify-write costs five times as much.
+    /// Adds `amount`. Only the counter's writer may call this. It uses a load and a store, because
+    /// an atomic read-modify-write costs five times as much.
     pub(super) fn add(&self, amount: u64) {
         // Ordering: relaxed. The only writer reads its own last store.
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count sees
-        // all that its writer did before. Otherwise it could see a fate without its arrival.
+        // Ordering: release, pairs with the acquire in `read`. A reader that sees this count sees
+        // all that its writer did before. Otherwise it could count an end without its arrival.
         self.0.store(sum, Ordering::Release);
     }
 
-    /// The count, as recent as the reader's view of the cache line.
+    /// The count; it may be a moment old.
     pub(super) fn read(&self) -> u64 {
         // Ordering: acquire, pairs with the release in `add`.
         self.0.load(Ordering::Acquire)
@@ -315,7 +314,7 @@ pub(super) struct Stretches {
     ended_ns: Tally,
     /// Start of the current stretch in nanoseconds; 0 = none.
     since: AtomicU64,
-    /// The largest time that a reader has been given.
+    /// The largest time that was returned to any reader.
     shown: AtomicU64,
 }
 
@@ -323,22 +322,23 @@ impl Stretches {
     /// Begins a stretch at `now`.
     #[inline]
     pub(super) fn begin(&self, now: Nanos) {
-        // Ordering: relaxed. A reader that sees it late reads less time for a moment.
+        // Ordering: relaxed. If a reader sees it late, it reads a little too little time for a
+        // moment.
         self.since.store(now.get().max(1), Ordering::Relaxed);
     }
 
     /// Ends the current stretch of busy or idle time, which lasted for `time`.
     #[inline]
     pub(super) fn end(&self, time: Nanos) {
-        // Ordering: relaxed. The release in `add` orders this store before the sum. So a reader of
-        // a sum with this stretch no longer sees the stretch's start.
+        // Ordering: relaxed. The release in `add` orders this store before the sum. So a reader
+        // whose sum includes this stretch no longer sees the stretch's start.
         self.since.store(0, Ordering::Relaxed);
         self.ended_ns.add(time.get());
     }
 
     /// Start of the current stretch; `None` outside of one.
     pub(super) fn since(&self) -> Option<Nanos> {
-        // Ordering: relaxed, a hint that may be a moment old.
+        // Ordering: relaxed, because it is a hint that may be a moment old.
         let since = self.since.load(Ordering::Relaxed);
         (since != 0).then(|| Nanos::new(since))
     }
@@ -347,12 +347,12 @@ impl Stretches {
     /// call.
     ///
     /// The sum is read before the start of the current stretch, so no stretch counts twice. A
-    /// stretch that ends between the two reads is missed. Therefore the result is at least the
-    /// largest one returned before, and never falls.
+    /// stretch that ends between the two reads is missed. Therefore the result is raised to the
+    /// largest one returned before, so that it never falls.
     pub(super) fn time(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.ended_ns.read());
         let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));
-        // Ordering: relaxed, a single value among readers.
+        // Ordering: relaxed, because readers share only this one value.
         let shown = self.shown.fetch_max(time.get(), Ordering::Relaxed);
         time.max(Nanos::new(shown))
     }

@@ -7,8 +7,8 @@ use crate::time::clock;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of intervals kept, which cover ten minutes. Each takes 3 KiB with two classes, and 13 KiB
-/// with sixteen.
+/// Number of intervals that are kept; they cover ten minutes. Each takes 3 KiB with two classes,
+/// and 13 KiB with sixteen.
 const KEPT: usize = 60;
 
 /// The last finished intervals, oldest first.
@@ -27,7 +27,7 @@ impl History {
         self.intervals.is_empty() || collector.interval() > self.under_way
     }
 
-    /// Keeps the finished interval: its latencies, and the counts of `snapshot`, which is of now.
+    /// Keeps the finished interval: its latencies, and the counts of the current `snapshot`.
     pub(crate) fn keep(&mut self, collector: &Collector<'_>, snapshot: &Snapshot) {
         let interval = json!({
             "time_seconds": clock::realtime().as_secs_f64(),
@@ -62,9 +62,9 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use serde_json::Value;
 
-    // Does each interval have, once, what was measured in it? Are exactly the last ten minutes
-    // kept, also across a pause of the process? Method: in virtual time, each second has as many
-    // requests as the number of its interval.
+    // Does each interval have what was measured in it, once? Are exactly the last ten minutes kept,
+    // also across a pause of the process? Method: in virtual time, each second has as many requests
+    // as the number of its interval.
     #[test]
     fn ten_minutes_are_kept_and_each_request_once() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));

@@ -1,5 +1,5 @@
-//! The bodies of `GET /latency`, schema `forebay-latency/2`, and of `GET /latency.hlog`, the
-//! histograms since the start for the tools of HdrHistogram.
+//! The body of `GET /latency`, schema `forebay-latency/2`. Also the body of `GET /latency.hlog`,
+//! which has the histograms since the start for the tools of HdrHistogram.
 
 use super::counters::{Late, Spent};
 use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Schemas of `/latency`: the one that a server writes, and the older one that readers also accept.
-/// The older one has no `units`.
+/// Schemas of `/latency`: the one that servers write, and an older one, without `units`, that
+/// readers also accept.
 pub const LATENCY_SCHEMAS: [&str; 2] = ["forebay-latency/2", "forebay-latency/1"];
 
 /// Units of the fields whose names state none. Other numbers without a unit are counts.
@@ -24,8 +24,9 @@ const UNITS: [(&str, &str); 4] =
 
 impl Snapshot {
     /// The body of `GET /latency`: one line of JSON. Times are microseconds; percentiles of an
-    /// empty block are 0. `--burn sleep` adds the object `emulation`, an adaptive policy
-    /// `decision`, and a handler with reasons of its own `own_reasons`.
+    /// empty block are 0. Three objects are present only if they apply: `emulation` with `--burn
+    /// sleep`, `decision` under an adaptive policy, and `own_reasons` for a handler with own
+    /// reasons.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings serialize")
     }
@@ -41,8 +42,8 @@ impl Snapshot {
         self.gauges.throttled.map(|(_, time)| time.as_micros_f64())
     }
 
-    /// How inaccurate the sleeps of emulated cores are since the start. The share is null while
-    /// nothing was slept.
+    /// How much too long emulated cores have slept since the start. The share is null until they
+    /// have slept.
     fn emulation(&self) -> Value {
         let [slept, overslept, charged] =
             [Spent::Slept, Spent::Overslept, Spent::Charged].map(|on| self.counts.spent(on).as_micros_f64());
@@ -92,9 +93,9 @@ impl Serialize for Snapshot {
         let late: Vec<_> = Late::NAMES.into_iter().zip(self.counts.counted.answered_late).collect();
         body.serialize_entry("answered_late", &Pairs(&late))?;
         body.serialize_entry("wasted_us", &self.counts.wasted().as_micros_f64())?;
-        // Null: the wait has no limit.
+        // Null if the wait has no limit.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
-        // Null: no gate is in use.
+        // Null if no gate is in use.
         body.serialize_entry("gate", &self.gauges.gate)?;
         body.serialize_entry("oldest_us", &Pairs(&oldest))?;
         if let Some(decision) = &self.gauges.decision {
@@ -124,7 +125,7 @@ impl Serialize for Latencies {
     }
 }
 
-/// The first comment of the log, after the mark of the format.
+/// The log's comment on units, after the line that names the format.
 const HLOG_UNITS: &str = "Times of answered requests since the start of the server. \
     Values of histograms: ns. Interval_Max: us. Timestamps and lengths: s. Tag: CLASS.STAGE.";
 
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(body["answered_late"], json!({"deadline": 0, "patience": 1}));
     }
 
-    /// Is the accuracy of emulation shown on emulated cores only?
+    /// Is the object `emulation` shown only for emulated cores?
     #[test]
     fn emulation_stands_beside_the_rest() {
         assert!(scrape("cpu").get("emulation").is_none());

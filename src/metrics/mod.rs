@@ -1,11 +1,11 @@
-//! Counters and latency measurements: workers record them, and a scrape reads them.
+//! Counters and latency measurements. Workers record them, and scrapes read them.
 //!
 //! Each worker writes counters and histograms to `WorkerMetrics` through its own `Recorder`. Values
-//! only grow, and any thread may read them. One control thread owns the `Collector`, which gathers
-//! them. A [`Snapshot`] is the data of one scrape. It converts to JSON ([`Snapshot::to_json`]),
-//! text ([`Snapshot::to_text`]), a log of HdrHistogram ([`Snapshot::to_interval_log`]) and
-//! Prometheus' formats ([`Snapshot::to_prometheus`]). [`summary()`] gives the lines that a server
-//! prints at its end.
+//! only grow, and any thread may read them. The control thread owns the `Collector`, which gathers
+//! the values of all workers. A [`Snapshot`] is the data of one scrape. It converts to JSON
+//! ([`Snapshot::to_json`]), text ([`Snapshot::to_text`]), a log of HdrHistogram
+//! ([`Snapshot::to_interval_log`]) and Prometheus' formats ([`Snapshot::to_prometheus`]).
+//! [`summary()`] gives the lines that a server prints at its end.
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};
@@ -70,7 +70,7 @@ pub use {
     slow::{Cause, Pair},
 };
 
-// Workers write these, the control thread gathers them, and pages show them. Not part of the public
+// Types for recording, gathering and showing measurements. They are not part of the public
 // interface.
 #[cfg_attr(doc, doc(hidden))]
 pub use {

@@ -7,10 +7,10 @@ use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::time::Nanos;
 use std::iter;
 
-/// The parts of a scrape that are not counted by workers; read anew for each scrape.
+/// The figures of a scrape that workers do not count. They are read for each scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
-    /// The server's set-up.
+    /// The server's set-up: its policy, addresses and workers.
     pub description: Description,
     /// For each socket, datagrams that the kernel dropped since the start; `None` if unreadable.
     pub kernel_dropped: Vec<Option<u64>>,
@@ -21,9 +21,9 @@ pub struct Gauges {
     pub queue_depths: Vec<(String, usize)>,
     /// Number of workers that park because this process may use fewer CPUs than at its start.
     pub parked_workers: usize,
-    /// How often the kernel throttled the process's cgroups for a used-up CPU quota, in scheduling
-    /// periods. Also how long its threads were stopped, summed over CPUs. `None` without such a
-    /// cgroup.
+    /// How often the kernel throttled the process's cgroups because a CPU quota was used up: the
+    /// number of scheduling periods. Then how long threads were stopped, summed over CPUs. `None`
+    /// if no cgroup reports this.
     pub throttled: Option<(u64, Nanos)>,
     /// The decision of an adaptive policy; `None` under other policies.
     pub decision: Option<Decision>,
@@ -32,7 +32,7 @@ pub struct Gauges {
     pub gate: Option<GateState>,
     /// Kernel features that failed and are not used for now.
     pub given_up: GivenUp,
-    /// The longest wait of requests at present, while queues are slow; `None` = no limit.
+    /// How long a request may wait now, if it waits in a standing queue; `None` = no limit.
     pub max_wait: Option<Nanos>,
     /// The age of the oldest unfinished request of each class.
     pub oldest: [Option<Nanos>; CLASSES],
@@ -45,8 +45,8 @@ pub struct Gauges {
     pub reason_names: &'static [&'static str],
     /// The handler's own metrics.
     pub own: Vec<OwnValue>,
-    /// Numbers of pieces of work that other threads spawned and that ended, by result, in the order
-    /// of [`SpawnEnd::ALL`].
+    /// Number of ended pieces of work that other threads had spawned, by result in the order of
+    /// [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 
@@ -58,8 +58,8 @@ pub struct GateState {
     pub share: f64,
     /// Number of source prefixes with a share of their own.
     pub limited_prefixes: usize,
-    /// Datagrams that the gate dropped, at least; included in the kernel's drops. `None` if
-    /// unreadable.
+    /// A lower bound of the datagrams that the gate dropped. They are included in the kernel's
+    /// drops. `None` if unreadable.
     pub dropped_at_least: Option<u64>,
 }
 
@@ -106,22 +106,22 @@ pub struct Description {
     pub burn: String,
     /// The factor that stretches times on emulated cores; 1 on real ones.
     pub time_scale: u64,
-    /// What each step costs an emulated core, before the time scale, as `--overheads` takes it;
-    /// `None` for real cores.
+    /// The cost of each step on emulated cores, before the time scale, in the form of
+    /// `--overheads`; `None` for real cores.
     pub overheads: Option<String>,
     /// How heavy requests learn of fresh ones: `ring` or `looks`, with the reason if the kernel
     /// does not permit `ring`.
     pub notices: String,
 }
 
-/// Counters and distributions of one server at one time. The parts are read one after the other.
-/// The distributions are gathered once a second and for each scrape.
+/// Counters and distributions of one server at one time. The parts are read one after the other, so
+/// they may differ by a moment. The distributions are gathered once a second and for each scrape.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// What workers do not count themselves.
+    /// Figures that workers do not count themselves.
     pub gauges: Gauges,
-    /// What the workers counted.
+    /// The sums of the workers' counters.
     pub counts: Counts,
     /// Start of the server since the Unix epoch. Differs for each start.
     pub start_time: Nanos,
@@ -133,17 +133,17 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
-    /// The share of time in which the workers had something to do: since the start, in the last 10
-    /// s, in the last 60 s. `None` before the first measurement.
+    /// The share of time in which the workers were not idle: since the start, in the last 10 s, and
+    /// in the last 60 s. `None` before the first measurement.
     pub utilisation: [Option<f64>; 3],
     /// Distributions since the start.
     pub(super) measured: Bins,
 }
 
 impl Snapshot {
-    /// The handler's own reasons to reject, each with the number of datagrams that ended as `fate`
-    /// for it. In the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
-    /// For a fate outside [`Fate::REJECTIONS`], only those for which a request has ended so.
+    /// The handler's own reasons, each with the number of datagrams that ended as `fate` for it.
+    /// They are in the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES).
+    /// For a fate outside [`Fate::REJECTIONS`], reasons without a datagram are left out.
     pub fn own_reasons(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
         let all = Fate::REJECTIONS.contains(&fate);
         let named = self.gauges.reason_names.iter().copied().zip(self.counts.rejected[fate as usize]);
@@ -165,13 +165,14 @@ impl Snapshot {
     }
 }
 
-/// Number of classes whose series exist from the start, with zeros: `short` and `long`. An increase
-/// needs an earlier sample, so a series that appears later hides its first requests.
+/// Number of classes whose series exist from the start, with zeros: `short` and `long`. Prometheus
+/// computes an increase from an earlier sample. So if a series appeared only with its first
+/// requests, the increase would not include these.
 const CLASSES_FROM_THE_START: usize = 2;
 
 pub(super) const NANOS_PER_MICRO: f64 = 1e3;
 
-/// The name for all classes together.
+/// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
 
 /// The latencies of each stage in microseconds: of `all` first, then of every class with a sample.
@@ -202,7 +203,7 @@ impl Latencies {
 }
 
 /// A few lines of text: the number of datagrams by fate, and the total latency of each class. Fates
-/// without datagrams are left out; unknown figures are not.
+/// without datagrams are left out. A figure that is unknown is shown as such.
 pub fn summary(snapshot: &Snapshot) -> String {
     let fates = &snapshot.fates;
     let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
@@ -222,7 +223,7 @@ pub(super) fn blocks(stage: Stage, latencies: &Latencies) -> String {
     let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
     let mut text = format!("{:<8}{titles}\n", stage.name());
     for (class, Block { count, p50, p99, p99_9, p99_95, max, .. }) in latencies.stage(stage) {
-        // Infinity stands for a missing value.
+        // A value that is `None` is infinite.
         let value = |value: &Option<f64>| format!(" {:>10}", time(value.unwrap_or(f64::INFINITY)));
         text += &format!("{class:<8} {count:>10}{}\n", [p50, p99, p99_9, p99_95, max].map(value).concat());
     }
@@ -242,7 +243,7 @@ mod summary_tests {
     use super::*;
     use crate::metrics::{Collector, Gauges, Sample, WorkerMetrics};
 
-    /// Does the summary name all that happened, and leave out what did not?
+    /// Does the summary name the fates that occurred, and leave out all others?
     #[test]
     fn the_summary_names_what_happened() {
         let metrics = WorkerMetrics::new(1);

@@ -26,7 +26,8 @@ impl Snapshot {
     }
 }
 
-/// The lists of `GET /slow` that `GET /slow?text` shows, with their fields.
+/// The lists of `GET /slow` that `GET /slow?text` shows, each with the fields that become its
+/// columns.
 const LISTS: [(&str, &str); 5] = [
     ("WORKERS", "worker busy running/for_us running/class running/request"),
     ("WAITING", "class age_us request place"),

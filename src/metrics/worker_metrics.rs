@@ -9,15 +9,16 @@ use crossbeam_utils::CachePadded;
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The measurements of one server: made once, shared by reference, lock-free for the workers.
+/// The measurements of one server. They are made once and shared by reference; workers write them
+/// without locks.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     workers: Box<[Worker]>,
 }
 
 impl WorkerMetrics {
-    /// Metrics for `workers` workers, numbered from 0. Number `workers` is the thread that stops
-    /// the server, because it ends requests too.
+    /// Metrics for `workers` workers, numbered from 0. The thread that stops the server has the
+    /// number `workers`, because it ends requests too.
     pub fn new(workers: usize) -> WorkerMetrics {
         let hasher = RandomState::new();
         let worker = |_| Worker {
@@ -54,15 +55,15 @@ impl WorkerMetrics {
         self.counts().counted.clock_anomalies
     }
 
-    /// Takes the only recorder of `worker`, or of the stopping thread (see [`WorkerMetrics::new`]).
-    /// Each counter has one writer.
+    /// Takes the recorder of `worker`, or of the stopping thread (see [`WorkerMetrics::new`]).
+    /// There is only one, because each counter has one writer.
     ///
     /// # Panics
-    /// When there is no such worker, or its recorder was taken before.
+    /// If there is no such worker, or its recorder was taken before.
     pub fn recorder(&self, worker: usize) -> Recorder<'_> {
         let worker = &self.workers[worker];
-        // Ordering: relaxed. Only the exchange matters: the counters are zero before the metrics
-        // are shared.
+        // Ordering: relaxed. Only the exchange matters, because the counters are zero before the
+        // metrics are shared.
         assert!(!worker.taken.swap(true, Ordering::Relaxed), "a worker has one recorder");
         Recorder { counters: &worker.counters, histograms: &worker.histograms, flight: Pen::new(&worker.track) }
     }
@@ -86,7 +87,7 @@ impl WorkerMetrics {
     }
 
     /// A count that grows with every turn of the loop of `worker`, and with every slice of its
-    /// jobs.
+    /// jobs. It stands still while the worker is stuck.
     pub fn moves(&self, worker: usize) -> u64 {
         self.workers[worker].counters.moves.read()
     }
@@ -98,8 +99,8 @@ impl WorkerMetrics {
     }
 }
 
-/// The metrics of one worker. Padded, so that workers do not share the cache lines that they write
-/// for every datagram.
+/// The metrics of one worker. They are padded, so that workers do not share the cache lines that
+/// they write for every datagram.
 #[derive(Debug)]
 struct Worker {
     counters: CachePadded<WorkerCounters>,
@@ -123,8 +124,8 @@ impl Recorder<'_> {
         self.counters.received.add(datagrams);
     }
 
-    /// Counts the end of a datagram, whichever worker received it. Served datagrams go to
-    /// [`Recorder::answered`] or [`Recorder::served`], which record their times. A fate with
+    /// Counts the end of a datagram, whichever worker received it. For served datagrams call
+    /// [`Recorder::answered`] or [`Recorder::served`] instead, which also record times. A fate with
     /// reasons counts under its default reason; [`Recorder::count`] takes a specific one.
     pub fn ended(&mut self, fate: Fate) {
         match Counter::of_fate(fate) {
@@ -141,14 +142,15 @@ impl Recorder<'_> {
         self.counters.rejected[fate as usize][usize::from(reason)].add(1);
     }
 
-    /// Adds one to `counter`. If the counter is a reason of a fate, this counts a datagram's end.
+    /// Adds one to `counter`. If the counter is a reason of a fate, this counts as the end of a
+    /// datagram.
     #[inline]
     pub fn count(&mut self, counter: Counter) {
         self.counters.counted.of(counter).add(1);
     }
 
-    /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went.
-    /// Allocates only at the first sample of a class.
+    /// Counts a datagram that ended as [`Fate::Answered`], and records its times. Allocates only at
+    /// the first sample of a class.
     pub fn answered(&mut self, sample: &Sample) {
         self.served(sample, Fate::Answered);
     }
@@ -164,7 +166,7 @@ impl Recorder<'_> {
         self.counters.ended[fate as usize].add(1);
     }
 
-    /// Records a request of `class` that ends unanswered, and the CPU time that it took.
+    /// Records the CPU time of a request of `class` that ends unanswered. Does not count its end.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         self.histograms.record_unanswered(class, spent);
         self.spend(Spent::Unanswered, spent);
@@ -191,7 +193,7 @@ impl Recorder<'_> {
         self.counters.idle.end(time);
     }
 
-    /// Adds `time` to what is spent on `on`.
+    /// Adds `time` to the time spent on `on`.
     #[inline]
     pub fn spend(&mut self, on: Spent, time: Nanos) {
         self.counters.spent_ns[on as usize].add(time.get());
@@ -217,8 +219,9 @@ mod tests {
     use crate::fate::Refused;
     use std::sync::mpsc;
 
-    /// Is `received >= sum of fates` in every reading, while one thread receives and another ends
-    /// requests? Method: a channel between the two is the queue; a third thread reads all the time.
+    /// Does every reading see at least as many arrivals as ends, while one thread receives and
+    /// another ends requests? Method: a channel between the two is the queue; a third thread reads
+    /// all the time.
     #[test]
     fn no_reading_ever_sees_more_ends_than_arrivals() {
         const DATAGRAMS: u64 = 30_000;

@@ -1,12 +1,12 @@
-//! Limits what is sent to sources that may be forged. In each second, a prefix gets at most a
-//! multiple of the bytes that came from it. So forged requests gain nothing by replies longer than
-//! requests.
+//! Limits the bytes that are sent to source addresses that may be forged. In each second, a prefix
+//! gets at most a multiple of the bytes that came from it. So an attacker who forges addresses
+//! cannot use the server to amplify a flood by more than this.
 //!
 //! `--source-prefix` sets how many bits of an address form a prefix. A keyed hash maps each prefix
-//! to one of [`PLACES`] words that hold its credit. Prefixes with the same word share their credit:
-//! together they get at most the multiple of what they sent together. Credit ends with its second,
-//! so that a quiet second allows no burst in the next. Only the allowance per second, if there is
-//! one, is kept for [`KEPT`] seconds: a token bucket.
+//! to one of [`PLACES`] words, which hold the credit. Prefixes with the same word share it:
+//! together they get at most the multiple of the bytes that they sent together. Credit from
+//! requests ends with its second, so that a quiet second allows no burst in the next. Only the
+//! allowance per second, if configured, is saved for up to [`KEPT`] seconds, as in a token bucket.
 
 use super::gate::SourcePrefix;
 use crate::time::{Nanos, TokenBucket};
@@ -14,12 +14,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of words, half a megabyte. Of 1,000 prefixes in one second, eight share a word with
-/// another.
+/// Number of words; they take half a megabyte. If 1,000 prefixes send in one second, about eight
+/// pairs share a word.
 const PLACES: usize = 1 << 16;
 
-/// Seconds for which an unused allowance is kept, for clients that ask for much at once and then
-/// rest.
+/// Number of seconds for which unused allowance is saved. It lets a client request much at once and
+/// then rest.
 const KEPT: u32 = 8;
 
 /// The credit of all prefixes, in bytes.
@@ -31,7 +31,7 @@ pub struct Credit {
     allowance: TokenBucket<1_000_000_000>,
     bits: SourcePrefix,
     keys: RandomState,
-    /// The credit left, as states of the bucket.
+    /// The credit left in each word, as the state of a token bucket.
     places: Box<[AtomicU64]>,
 }
 
@@ -49,7 +49,7 @@ impl Credit {
     /// bytes, at least the request's length. Returns the bytes taken, never fewer than the
     /// request's length.
     pub fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
-        // Fits 32 bits: a datagram has 16, an amplification 10.
+        // The product fits 32 bits: a length has 16 bits, and an amplification 10.
         let given = request as u32 * self.amplification;
         let wanted = wanted as u32;
         let mut taken = 0;
@@ -61,8 +61,8 @@ impl Credit {
         taken as usize
     }
 
-    /// Returns `bytes` that were taken at `taken_at` and not sent. They are lost if their second is
-    /// over.
+    /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if the second
+    /// in which they were taken is over.
     pub fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
         if self.allowance.tick(taken_at) == self.allowance.tick(now) {
             self.update(source, now, |credit| credit.saturating_add(bytes as u32));
@@ -72,7 +72,8 @@ impl Credit {
     fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
         let place = &self.places[self.keys.hash_one(self.bits.of(source)) as usize % PLACES];
         let changed = |seen: u64| Some(self.allowance.after(seen, now, &mut change));
-        // Ordering: relaxed, as one word holds everything. The update never fails.
+        // Ordering: relaxed, because one word holds the whole state. The closure always returns a
+        // value, so the update never fails.
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 }
@@ -89,8 +90,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    // Does a request give as much as it has? Do unsent bytes serve the next request, but not the
-    // next second?
+    // Does a request give credit by its length? Do unsent bytes serve the next request, but not one
+    // in the next second?
     #[test]
     fn credit_is_what_came_and_was_not_sent() {
         let (credit, from) = (Credit::new(1, 0, NETWORK), source("192.0.2.1"));
@@ -109,8 +110,8 @@ mod tests {
         assert_eq!(Credit::new(3, 0, NETWORK).take(from, now, 40, 100), 100);
     }
 
-    // Is a client with few requests spared, and one with many cut? Is only a few seconds' allowance
-    // kept?
+    // Is a client with few requests not limited, and one with many limited? Is unused allowance
+    // saved for a few seconds only?
     #[test]
     fn an_allowance_is_a_token_bucket() {
         let (credit, from) = (Credit::new(1, 1_000, NETWORK), source("192.0.2.1"));
@@ -122,8 +123,8 @@ mod tests {
     }
 
     proptest! {
-        // Does no network get more in a second than the multiple of what it sent, whatever it asks
-        // for?
+        // Whatever a network asks for, does it get no more in a second than the multiple of the
+        // bytes that it sent?
         #[test]
         fn no_more_is_sent_than_came(
             requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),

@@ -1,14 +1,14 @@
-//! Datagrams that the kernel dropped at a socket: an exact count, or unknown, which must not be
-//! read as 0.
+//! Counts the datagrams that the kernel dropped at each socket. A count is exact, or `None` if it
+//! is unknown; unknown must not be shown as 0.
 //!
 //! `SO_MEMINFO` reads the kernel's counter of one socket (Linux 4.12). That takes less than a
 //! microsecond, however many sockets other processes have. `/proc/net/udp` and sock_diag(7) have
 //! the same counter, but make the kernel walk all sockets of the network namespace.
 //!
-//! The control message `SO_RXQ_OVFL` is unsuitable. It comes with the next datagram, so it lags: of
-//! 161,822 drops it missed 412, and all of a burst that nothing follows. It also has a price. The
-//! wrapper around `recvmmsg` keeps of each header only the control space that the last message
-//! needed. So the first message after a drop would lose its receive stamp, and on a wildcard bind
+//! The control message `SO_RXQ_OVFL` is unsuitable for two reasons. It comes with the next
+//! datagram, so it misses drops after the last one: in a test 412 of 161,822. And it needs control
+//! space, but the wrapper around `recvmmsg` keeps in each header only as much as the last message
+//! used. So the first message after a drop would lose its receive timestamp, and on a wildcard bind
 //! its destination address.
 
 use super::socket::Socket;
@@ -48,8 +48,9 @@ impl Drops {
         Drops { counts: vec![Count::default(); sockets] }
     }
 
-    /// Starts the counts of `sockets` at `counters`, given by inode, because earlier drops belong
-    /// to another process. A counter that is not known is read now.
+    /// Makes the counts of `sockets` begin at `counters`, because another process counts the
+    /// earlier drops. `counters` are pairs of a socket's inode and the kernel's counter. A counter
+    /// that is unknown or missing is read now.
     pub fn begin_at(&mut self, sockets: &[Socket], counters: &[(u64, Option<u32>)]) {
         // After a failed reading, unknown counts start at 0. The next reading reports the error.
         let _ = self.read(sockets);
@@ -79,13 +80,14 @@ impl Drops {
         self.counts.iter().map(|count| count.known.then_some(count.total))
     }
 
-    /// Bytes waiting in each socket at the last [`Drops::read`], with the kernel's overhead. While
-    /// datagrams wait, this may include received ones, up to a quarter of the buffer.
+    /// Bytes waiting in each socket at the last [`Drops::read`], with the kernel's overhead. The
+    /// kernel frees memory late: while datagrams wait, the figure may include received ones, up to
+    /// a quarter of the buffer.
     pub fn waiting(&self) -> impl Iterator<Item = u32> {
         self.counts.iter().map(|count| count.waiting)
     }
 
-    /// Adds to the sums by how much the kernel's counters have grown since the last reading.
+    /// Adds to each total by how much the kernel's counter has grown since the last reading.
     fn add(&mut self, readings: impl Iterator<Item = nix::Result<Memory>>) -> io::Result<()> {
         let mut result = Ok(());
         for (count, reading) in self.counts.iter_mut().zip(readings) {
@@ -103,7 +105,7 @@ impl Drops {
     }
 }
 
-/// The kernel's counters of drops at sockets that no filter caused.
+/// The kernel's counters of drops at sockets that have other causes than a filter.
 const REASONS: [&str; 3] = ["RcvbufErrors", "MemErrors", "InCsumErrors"];
 
 /// Number of datagrams that the host dropped at sockets for reasons other than a filter, over IPv4
@@ -159,8 +161,8 @@ mod tests {
         assert_eq!(dropped(), Some(100), "nothing reaches sockets that have left");
     }
 
-    // Is each drop counted, in either family? Does nothing wait in a socket once everything was
-    // received?
+    // Is each drop counted, over IPv4 and over IPv6? Does nothing wait in a socket once everything
+    // was received?
     #[test]
     fn drops_of_a_full_buffer_are_counted_exactly() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
@@ -190,8 +192,8 @@ mod tests {
         Ok([0, 0, 0, 0, 0, 0, 0, 0, drops])
     }
 
-    // Does a failed reading make only its socket's figure unknown, without losing what came
-    // meanwhile?
+    // Does a failed reading make only its socket's figure unknown? Are the drops in the meantime
+    // counted by the next reading?
     #[test]
     fn what_the_kernel_does_not_tell_is_unknown_and_not_zero() {
         let mut drops = Drops::new(2);
@@ -206,9 +208,9 @@ mod tests {
         assert_eq!(read(memory(8)), (vec![Some(8), Some(7)], None));
     }
 
-    // Does a successor count what came after its predecessor's last reading, and nothing twice? If
-    // the predecessor knew nothing, does it start at its own reading? Method: the same sockets in
-    // another order.
+    // Does a successor count the drops after its predecessor's last reading, and none twice? If the
+    // predecessor knew no figure, does the successor start at its own reading? Method: the same
+    // sockets in another order.
     #[test]
     fn counts_begin_where_another_process_ended() {
         let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");

@@ -1,8 +1,8 @@
 //! Rejects datagrams by their addresses alone, before a handler sees them.
 //!
-//! A source address can be forged. If it does not name a single other host, a reply would come back
-//! as a request, or go to hosts that never asked. A datagram to a broadcast or multicast address
-//! would be a request in each socket of a wildcard bind.
+//! A source address can be forged. If it is the server's own, a reply would come back as a request.
+//! If it names several hosts, the reply would go to hosts that never asked. And a datagram to a
+//! broadcast or multicast address would be a request in each socket of a wildcard bind.
 
 use super::network::Network;
 use super::receive::Datagram;
@@ -14,11 +14,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// The address rules of one server, and the host's addresses that they need.
+/// The address rules of one server, and the addresses of the host, which the rules need.
 #[derive(Debug)]
 pub struct AddressFilter {
     listen: Box<[SocketAddr]>,
-    /// Ascending: the port of most clients is above all of them.
+    /// Ascending. The port of most clients is above the last one, so one comparison suffices for
+    /// them.
     reject_source_ports: Box<[u16]>,
     trusted: Box<[Network]>,
     host: ArcSwap<HostAddresses>,
@@ -38,8 +39,8 @@ impl AddressFilter {
         AddressFilter { listen, reject_source_ports, trusted: trusted.into(), host: ArcSwap::from_pointee(host) }
     }
 
-    /// Reads the host's addresses again, as interfaces come and go. Returns whether they changed.
-    /// Takes about 50 us, so workers must not call it.
+    /// Reads the host's addresses again, because interfaces come and go. Returns whether they
+    /// changed. Takes about 50 us, so workers must not call it.
     ///
     /// # Errors
     /// The kernel's error. The addresses known so far stay in use.
@@ -52,7 +53,7 @@ impl AddressFilter {
         Ok(changed)
     }
 
-    /// The rules as of now, for a batch of datagrams: loading the host's addresses costs more than
+    /// The current rules, to check a whole batch with: to load the host's addresses costs more than
     /// a check.
     pub fn rules(&self) -> AddressRules<'_> {
         AddressRules { filter: self, host: self.host.load() }
@@ -96,9 +97,10 @@ impl AddressRules<'_> {
         self.filter.trusted.iter().any(|network| network.contains(peer.ip()))
     }
 
-    /// Whether a socket of this server receives datagrams sent to `peer`. `destination` counts as
-    /// an address of this host even if the host's list could not be read.
-    // Not inlined: sources of requests hardly ever have the server's port.
+    /// Whether a socket of this server receives datagrams sent to `peer`. `destination` is the
+    /// address to which the checked datagram was sent. It counts as this host's even if the list of
+    /// addresses could not be read.
+    // Not inlined, because sources of requests hardly ever have the server's port.
     #[cold]
     fn is_own(&self, peer: &SocketAddr, destination: Option<IpAddr>) -> bool {
         let source = peer.ip().to_canonical();
@@ -117,8 +119,9 @@ impl AddressRules<'_> {
 pub struct HostAddresses {
     /// The addresses of all interfaces, sorted.
     own: Vec<IpAddr>,
-    /// The broadcast address of each network, by its mask, sorted. Without those configured
-    /// differently: glibc reports them in the same place as the peer of a point-to-point address.
+    /// The broadcast address of each network, computed from its mask, sorted. A broadcast address
+    /// that is configured differently is missing: glibc reports it in the same field as the peer of
+    /// a point-to-point link.
     broadcast: Vec<Ipv4Addr>,
 }
 
@@ -163,8 +166,9 @@ impl HostAddresses {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// Whether the address stands for several hosts: multicast or broadcast, also of a network of
-    /// this host. A socket for both families shows IPv4 as mapped addresses.
+    /// Whether the address stands for several hosts: multicast, broadcast, or the broadcast address
+    /// of one of this host's networks. IPv4-mapped addresses count as IPv4, because a socket for
+    /// both families reports IPv4 addresses in this form.
     #[inline]
     pub fn is_group(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
@@ -180,7 +184,7 @@ impl HostAddresses {
     }
 
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        // Most clients need no search: a broadcast address ends with at least two ones.
+        // A broadcast address ends with at least two one bits, so most clients need no search.
         address.to_bits() & 3 == 3 && (address.is_broadcast() || self.broadcast.binary_search(&address).is_ok())
     }
 }
@@ -260,7 +264,8 @@ mod tests {
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
-    // Is each of several addresses the server's own, with its port, wherever the datagram came to?
+    // If the server has several addresses, is each its own, with its port, whichever of them
+    // received the datagram?
     #[test]
     fn each_of_several_addresses_is_the_servers_own() {
         let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));

@@ -1,6 +1,6 @@
-//! Compiles the gate's rules into a classic BPF program, which the kernel runs for each datagram
-//! before it enters a socket. It runs where the sender's datagram is processed, so dropping costs
-//! the workers nothing.
+//! Compiles the gate's rules into a classic BPF program. The kernel runs it for each datagram,
+//! before the datagram enters a socket. This happens in the kernel's network processing, so a drop
+//! costs the workers no time.
 
 use super::network::Network;
 use socket2::SockFilter;
@@ -45,7 +45,8 @@ impl SourcePrefix {
     }
 }
 
-/// Marks a prefix as IPv4. As IPv6 it would be a multicast address, which never sends.
+/// Marks a prefix as IPv4. It cannot be confused with IPv6, where it would be a multicast address,
+/// which never sends.
 const IPV4: u64 = 0xFF << 56;
 
 // Opcodes of `linux/bpf_common.h` and `linux/filter.h`. `X` is the second register.
@@ -70,14 +71,16 @@ const ALL: u32 = u32::MAX;
 /// The most prefixes that a leaf of the tree compares one by one: a conditional jump skips at most
 /// 255 instructions.
 const LEAF: usize = 40;
-/// Shift by which upper bits of a hash are mixed into lower ones.
+/// By how many bits a hash is shifted to mix its upper bits into its lower ones.
 const FOLD: u32 = 15;
 
-/// Makes a program that admits a share of the datagrams of each prefix, and the share `rest` of all
-/// others. A network of `whole` is admitted entirely, unless one of its prefixes has a share.
+/// Makes a program that admits a share of the datagrams of each prefix in `shares`, and the share
+/// `rest` of all other datagrams. A network of `whole` is admitted entirely, unless one of its
+/// prefixes has a share below 1.
 ///
-/// It looks up a key of the source in a binary tree. For IPv4 the key is the prefix. For IPv6 it is
-/// a hash with a random `seed`, so that senders cannot choose a prefix with another one's key.
+/// The program looks up a key of the source in a binary tree. For IPv4 the key is the prefix. For
+/// IPv6 it is a 32-bit hash of the prefix. The hash uses a random `seed`, so that no sender can
+/// choose a prefix with the key of another one.
 pub fn program(
     bits: SourcePrefix,
     seed: u64,
@@ -138,7 +141,8 @@ fn key(prefix: u64, seed: u64) -> u32 {
     }
 }
 
-/// Two odd factors from a seed: odd, so that multiplying loses no bit.
+/// Two factors from a seed. They are odd, so that multiplication maps different values to different
+/// results.
 fn seeds(seed: u64) -> [u32; 2] {
     [seed as u32 | 1, (seed >> 32) as u32 | 1]
 }
@@ -148,7 +152,8 @@ fn mix_code(seed: u32) -> [SockFilter; 4] {
     [plain(MULTIPLY, seed), plain(COPY_TO_X, 0), plain(SHIFT_RIGHT, FOLD), plain(XOR_X, 0)]
 }
 
-/// Instructions that look up a key among `keys`, which ascend, and admit or drop.
+/// Instructions that look up the source's key among `keys`, which ascend, and admit or drop the
+/// datagram.
 fn search(keys: &[(u32, f64)], rest: f64) -> Vec<SockFilter> {
     if keys.len() > LEAF {
         let (low, high) = keys.split_at(keys.len() / 2);

@@ -7,18 +7,19 @@ labels! {
     Io {
         /// Many datagrams in one system call, straight into packets.
         Batches = "batches",
-        /// A burst of one peer as one GRO batch, which this process cuts into datagrams.
+        /// A burst from one peer in one system call, as a GRO batch that this process cuts into
+        /// datagrams.
         Gro = "gro",
     }
 }
 
-/// The most datagrams of one system call. Batches of 8 to 128 differ by 1.5 % in cost, and a short
-/// one keeps the memory in use small.
+/// The most datagrams of one system call. Batches of 8 to 128 differ by only 1.5 % in cost, and a
+/// small batch touches less memory.
 pub const BATCH: usize = 32;
 
-/// The most replies of one batch. A longer batch saves nothing by itself. But the more replies
-/// wait, the more of them go to one peer, and these leave as one GSO batch. With 64 peers, 32
-/// replies make 25 GSO batches, and 128 make 55.
+/// The most replies of one batch. A longer batch is cheaper only because more of its replies go to
+/// the same peer, and these leave as one GSO batch. With 64 peers, 32 replies make 25 GSO batches,
+/// and 128 replies make 55.
 pub const SEND_BATCH_MAX: usize = 128;
 
 /// The requested receive buffer per socket. The kernel's default holds 256 small datagrams, 0.75 ms
@@ -26,7 +27,7 @@ pub const SEND_BATCH_MAX: usize = 128;
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 
 /// The requested send buffer per socket. Replies to neighbours that do not exist wait in it for
-/// three seconds each. The kernel's default holds 277 small replies; when they fill it, no reply
-/// leaves. It helps only together with `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6
+/// three seconds each. The kernel's default holds 277 small replies; once they fill it, no other
+/// reply leaves. It helps only together with `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6
 /// counterpart, which bound the replies that wait for each neighbour.
 pub const SEND_BUFFER_BYTES: usize = 4 << 20;

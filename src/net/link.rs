@@ -19,7 +19,7 @@ pub trait Link {
         clock::now()
     }
 
-    /// CPU time of the calling thread, which is the worker's, until `now`.
+    /// CPU time that the calling thread, the worker's, has used until `now`.
     fn had_cpu(_now: Nanos) -> Nanos {
         clock::of_thread()
     }
@@ -44,12 +44,13 @@ pub trait Link {
     /// are alike. Messages to other peers may overtake them.
     ///
     /// Waits at most a millisecond, and only for room in the socket's send buffer. After a wait
-    /// that timed out, it waits no more until the buffer has drained. If the device cannot segment
-    /// a GSO batch, messages leave one by one until a minute after `now`, a recent clock reading.
+    /// that timed out, later calls do not wait until the buffer has drained. If the device cannot
+    /// segment a GSO batch, messages leave one by one until a minute after `now`, a recent clock
+    /// reading.
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes;
 
-    /// Tests whether anything can be sent at all, without sending. Used after a batch of which
-    /// nothing was taken, where the peers may be the cause.
+    /// Tests whether anything can be sent at all, without sending. It is used after a batch of
+    /// which the kernel took nothing, because the peers may be the cause.
     ///
     /// # Errors
     /// The reason why nothing can be sent.
@@ -58,8 +59,8 @@ pub trait Link {
 
 /// Access to the kernel's sockets and clock.
 pub struct KernelLink {
-    /// One for each address: a receiver's memory fits sockets of one address only, and a sender is
-    /// for one socket.
+    /// One pair for each address: the memory of a receiver fits sockets of one address only, and a
+    /// sender serves one socket.
     addresses: Box<[(Receiver, Sender)]>,
     /// Number of the address last received from.
     last: usize,

@@ -1,15 +1,15 @@
 //! Sockets and batches: all system calls about datagrams.
 //!
-//! A worker replies through a socket that it receives from, on the address that the request came
-//! to. While that socket is in a readiness queue, the kernel notifies the queue of each reply sent,
-//! which is 5 % of a send. A second socket for replies would be in no queue. But on the same
-//! address it is a member of the reuseport group. It gets a share of the flows, unless a program
-//! selects other members. That program sees members by index. An index changes its owner when a
-//! member leaves, and an index out of range selects among all. So while sockets close, datagrams
-//! would reach a socket that no worker receives from. No counter that we read would show that loss.
-//! Instead, a busy worker removes its sockets from the queue that it would sleep on (`runtime`,
-//! README.md 2). While other workers watch the sockets of busy workers, their queue stays attached.
-//! The 5 % are then the cost of a watcher.
+//! A worker replies through the socket from which it received the request. While this socket is in
+//! an epoll set, the kernel notifies the set of each reply sent, which costs 5 % of a send. So a
+//! busy worker removes its sockets from its own epoll set (`runtime/sleep/README.md`, section 2).
+//! They stay in the watch set, if other workers watch them; the 5 % are then the price of watching.
+//!
+//! A second socket for replies only, in no epoll set, would not work. On the same address it would
+//! be a member of the `SO_REUSEPORT` group and get a share of the flows. A BPF program could select
+//! the other members by their index. But indices change when a member closes, and an index out of
+//! range selects among all members. So while sockets close, datagrams would reach a socket from
+//! which no worker receives, and no counter would show the loss.
 
 mod credit;
 mod drops;

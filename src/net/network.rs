@@ -9,7 +9,8 @@ use std::str::FromStr;
 pub struct Network {
     /// The lowest address of the network.
     pub first: IpAddr,
-    /// Prefix length: how many first bits the addresses share, at most [`Network::width`].
+    /// Prefix length: the number of leading bits that the addresses share, at most
+    /// [`Network::width`].
     pub bits: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Checks before the start that the system permits the calls a server needs. A sandbox may forbid
-//! `recvmmsg` or `sendmmsg`, and an old kernel may lack them. Without the check, a server would
-//! report that it is ready but receive or send nothing.
+//! `recvmmsg` or `sendmmsg`, and an old kernel may lack them. Without this check, a server would
+//! report that it is ready, but would receive or send nothing.
 
 use super::io::Io;
 use super::receive::Receiver;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 /// datagram can reach. Receives and sends nothing.
 ///
 /// # Errors
-/// The call that is not permitted, why, and what to do.
+/// A text that names the call that is not permitted, why, and what is allowed.
 pub fn probe(addresses: &[SocketAddr], io: Io) -> Result<(), String> {
     let (receive, other) = match io {
         Io::Batches => ("recvmmsg", ", or --io gro"),

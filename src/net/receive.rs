@@ -32,7 +32,7 @@ pub fn receive_error(error: &io::Error) -> ReceiveError {
     }
 }
 
-/// What the kernel tells about a received datagram.
+/// What the kernel reports about a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
     /// Number of bytes in the buffer.
@@ -41,15 +41,15 @@ pub struct Datagram {
     pub segment: usize,
     /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
-    /// The sender; `None` if the kernel told none.
+    /// The sender; `None` if the kernel gave no address.
     pub peer: Option<SocketAddr>,
     /// The destination address; known on wildcard binds only.
     pub local: Option<IpAddr>,
     /// Whether the datagram was sent to a broadcast or multicast address; known on wildcard binds
     /// of IPv4 only.
     pub to_group: bool,
-    /// Time in the socket: the real time of the batch minus the kernel's receive stamp. Zero
-    /// without a stamp.
+    /// Time in the socket: the real-time clock at the receive minus the kernel's receive timestamp.
+    /// Zero without a timestamp.
     pub kernel_wait: Nanos,
     /// Whether the kernel's receive stamp lies in the future, because the clock was set back.
     pub ahead: bool,
@@ -58,9 +58,9 @@ pub struct Datagram {
 /// Whether the second datagram may be in one buffer with the first: both are of one GRO batch.
 pub type Joins = fn(&[u8], &[u8]) -> bool;
 
-/// Memory for receiving batches, one per thread and address. Not shared between addresses: the
-/// kernel leaves in it the lengths of the last address and control data, and would cut off longer
-/// ones.
+/// Memory for receiving batches, one per thread and address. It must not be shared between
+/// addresses. The kernel leaves the lengths of the last peer address and control data in it, and
+/// would cut off longer ones.
 pub struct Receiver {
     way: Way,
     /// The datagrams of the last [`Receiver::receive`].
@@ -87,8 +87,8 @@ impl Receiver {
     /// 0 if none waits.
     ///
     /// # Errors
-    /// The kernel's error. It may be an error of an earlier send, left on the socket. That one
-    /// concerns no datagram, and the next call works.
+    /// The kernel's error. It may belong to an earlier send: the kernel keeps such an error at the
+    /// socket and reports it once. Then no datagram is lost, and the next call works.
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
         match &mut self.way {
@@ -122,8 +122,8 @@ fn receive_batch<'b>(
     buffers: impl Iterator<Item = &'b mut [u8]>,
     datagrams: &mut ArrayVec<Datagram, BATCH>,
 ) -> io::Result<()> {
-    // An array instead of a vector: the wrapper borrows the memory for so long that it must not
-    // have a destructor.
+    // An array instead of a vector, because the wrapper borrows the memory for so long that the
+    // memory must not have a destructor.
     let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| [IoSliceMut::new(&mut [])]);
     let filled = slices.iter_mut().zip(buffers).map(|(slice, buffer)| {
         *slice = [IoSliceMut::new(buffer)];
@@ -140,16 +140,17 @@ fn receive_batch<'b>(
 }
 
 /// Receives GRO batches and copies their datagrams into packets. With `UDP_GRO`, the kernel returns
-/// datagrams of one sender joined into one.
+/// several datagrams of one sender joined into one message.
 ///
-/// Each call receives one GRO batch into a buffer for the longest one. `recvmmsg` is unsuitable:
-/// its wrapper shrinks the control space of each header to what the last message used. A GRO batch
-/// needs more control data than a single datagram.
+/// Each system call receives one GRO batch into a buffer for the longest one. `recvmmsg` is
+/// unsuitable. Its wrapper shrinks the control space of each header to what the last message used.
+/// But a GRO batch needs more control data than a single datagram.
 struct GroBatch {
     buffer: Box<[u8]>,
     /// Buffer for control data.
     control: Vec<u8>,
-    /// The part of `buffer` not yet returned. An empty datagram takes one byte here.
+    /// The part of `buffer` that was not returned yet. An empty datagram counts as one byte, so
+    /// that it is not overlooked.
     rest: Range<usize>,
     /// Length of each datagram of the batch; only the last may be shorter.
     segment: usize,
@@ -164,7 +165,8 @@ impl GroBatch {
         GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default(), joins }
     }
 
-    /// Number of datagrams left of a GRO batch. The next call returns them, whatever its socket.
+    /// Number of datagrams of a GRO batch that were not returned yet. The next call returns them,
+    /// whatever socket it is for.
     fn left(&self) -> usize {
         self.rest.len().div_ceil(self.segment)
     }
@@ -175,7 +177,8 @@ impl GroBatch {
         buffers: impl Iterator<Item = &'b mut [u8]>,
         datagrams: &mut ArrayVec<Datagram, BATCH>,
     ) -> io::Result<()> {
-        // The rest of a GRO batch is returned alone, because another batch might leave a rest too.
+        // The rest of a GRO batch is returned alone, because a further batch might not fit entirely
+        // either.
         let resumes = self.left() > 0;
         for packet in buffers.take(BATCH) {
             if self.left() == 0 {
@@ -185,7 +188,8 @@ impl GroBatch {
                 match self.receive_gro_batch(socket) {
                     Ok(()) => {}
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
-                    // What was received is returned. The error was consumed by its report.
+                    // The datagrams received so far are returned. The error is dropped; the kernel
+                    // has cleared it by reporting it.
                     Err(_) if !datagrams.is_empty() => break,
                     Err(error) => return Err(error),
                 }
@@ -224,7 +228,7 @@ impl GroBatch {
     }
 }
 
-/// What the kernel tells about a message besides its bytes.
+/// What the kernel reports about a message besides its bytes.
 struct Control {
     datagram: Datagram,
     /// The segment size of a GRO batch; `None` for a single datagram.
@@ -241,7 +245,7 @@ impl Control {
             ..Datagram::default()
         };
         let mut read = Control { datagram, segment: None };
-        // Truncated control data would mean too little reserved space. Then none of it is used.
+        // If control data is truncated, which reserved space prevents, none of it is used.
         let Ok(controls) = message.cmsgs() else { return read };
         for control in controls {
             match control {
@@ -253,8 +257,8 @@ impl Control {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
                     read.datagram.local = Some(destination.into());
-                    // The address to answer from. It equals the destination if that is this host's
-                    // own.
+                    // The address to answer from. It equals the destination unless that is a
+                    // broadcast or multicast address.
                     let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
                     read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
                 }

@@ -1,5 +1,5 @@
-//! UDP sockets: one `SO_REUSEPORT` group per address, opened at the start, with a gate that shuts
-//! at the end.
+//! UDP sockets: one `SO_REUSEPORT` group per address, opened when the server starts. A filter, the
+//! gate, shuts them when it stops.
 
 use super::gate;
 use super::io::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
@@ -19,8 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// the workers.
 #[derive(Debug)]
 pub struct Group {
-    /// The sockets of worker 0 first, one for each address in their order, then those of worker 1,
-    /// and so on.
+    /// The sockets by worker: first those of worker 0, then those of worker 1, and so on. A worker
+    /// has one for each address, in the order of `addresses`.
     pub sockets: Vec<Socket>,
     /// The bound addresses, at least one.
     pub addresses: Vec<SocketAddr>,
@@ -37,7 +37,7 @@ enum Gate {
     Own,
     /// The sockets are left to another process.
     Left,
-    /// The sockets receive for no process: the gate is shut, and no datagram enters any more.
+    /// The gate is shut for good: no datagram enters the sockets any more.
     Shut,
 }
 
@@ -47,8 +47,9 @@ impl Group {
     /// alone if there is an IPv4 address with the same port.
     ///
     /// # Errors
-    /// The requested address with the kernel's error. The error is [`io::ErrorKind::AddrInUse`]
-    /// also if the port belongs to another group that would share it.
+    /// The requested address with the kernel's error. If the port belongs to another process's
+    /// group, the error is [`io::ErrorKind::AddrInUse`], although `SO_REUSEPORT` would allow to
+    /// share it.
     ///
     /// # Panics
     /// If there are no workers or no addresses.
@@ -64,11 +65,11 @@ impl Group {
     }
 
     /// Takes over sockets that another process has bound, equally many for each address, for
-    /// receiving by `io`. It only adds options. A process that still receives from them notices
-    /// nothing, unless only `io` here is [`Io::Gro`].
+    /// receiving by `io`. It only adds socket options. A process that still receives from them
+    /// notices nothing, unless this process uses [`Io::Gro`] and that one does not.
     ///
     /// # Errors
-    /// When one is not a bound UDP socket, is connected, or has a locked filter; or the kernel's
+    /// If a socket is not a bound UDP socket, is connected, or has a locked filter; or the kernel's
     /// error.
     pub fn adopt(found: Vec<(SocketAddr, Vec<UdpSocket>)>, io: Io) -> io::Result<Group> {
         let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
@@ -105,9 +106,9 @@ impl Group {
         Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes, gate: Mutex::new(Gate::Own) })
     }
 
-    /// The addresses that this host no longer has. Their sockets receive nothing until it has them
-    /// again. Found by binding another socket there: the kernel refuses it by the same routes and
-    /// settings.
+    /// The addresses that this host no longer has. Their sockets receive nothing until the host has
+    /// the address again. The test is to bind another socket to the address, because the kernel
+    /// applies the same routes and settings to it.
     pub fn gone(&self) -> impl Iterator<Item = SocketAddr> {
         self.addresses.iter().copied().filter(|address| {
             let mut any_port = *address;
@@ -133,13 +134,14 @@ impl Group {
         self.sockets.iter().filter(|socket| socket.without_gso.load(Ordering::Relaxed)).count()
     }
 
-    /// Shuts the gate: no further datagram enters the sockets. Those inside can still be received,
-    /// and replies can still be sent. Datagrams that arrive now count as dropped by the kernel.
+    /// Shuts the gate: no further datagram enters the sockets. Datagrams that are already inside
+    /// can still be received, and replies can still be sent. Datagrams that arrive from now on
+    /// count as dropped by the kernel.
     ///
     /// # Errors
     /// The kernel's error. The sockets before the failing one have their gate shut.
     pub fn shut_gate(&self) -> io::Result<()> {
-        // Held to the end, so that no other filter replaces this one.
+        // The lock is held to the end of the call, so that no other filter replaces this one.
         let mut gate = self.gate();
         *gate = Gate::Shut;
         self.attach(&gate::reject_all())
@@ -161,8 +163,8 @@ impl Group {
         Ok(*gate == Gate::Own)
     }
 
-    /// Opens the gate by removing the filter. If `left`, another process attaches filters from now
-    /// on. A shut gate stays shut.
+    /// Opens the gate by removing the filter, unless it is shut for good. If `left`, another
+    /// process attaches filters from now on, and this one does not.
     pub fn leave_gate(&self, left: bool) {
         let mut gate = self.gate();
         if *gate != Gate::Shut {
@@ -184,8 +186,7 @@ impl Group {
         self.sockets.iter().for_each(|socket| drop(socket.inner().detach_filter()));
     }
 
-    /// Whether a datagram waits in any socket, by one system call. Also true if the kernel does not
-    /// tell.
+    /// Whether a datagram waits in any socket, by one system call. Also true if the call fails.
     pub fn has_waiting(&self) -> bool {
         let mut sockets: Vec<_> =
             self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -193,14 +194,14 @@ impl Group {
         poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
     }
 
-    /// Disconnects the sockets from the network: datagrams to the addresses find no socket, and the
+    /// Disconnects the sockets from the network: datagrams to the addresses find no socket, so the
     /// drop counts stay constant. Call it after the last reply has been sent.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn leave(&self) -> io::Result<()> {
-        // A connected socket receives only from its peer. No other host can send from one of this
-        // host's own addresses.
+        // Each socket is connected to its own address, and a connected socket receives only from
+        // its peer. No other host can send from an address of this host.
         self.sockets.iter().try_for_each(|socket| {
             let address = self.addresses[socket.address];
             let own = match address.ip() {
@@ -221,13 +222,14 @@ pub struct Socket {
     pub inode: u64,
     /// Index of the socket's address in [`Group::addresses`].
     pub(super) address: usize,
-    /// Whether the device failed to segment the last GSO batch. Ordering: relaxed, to be shown.
+    /// Whether the device failed to segment the last GSO batch. Ordering: relaxed, because it is
+    /// only a statistic.
     pub(super) without_gso: AtomicBool,
 }
 
 impl Socket {
-    /// An unbound socket to test `io` with: it has the options of a group's sockets, but nothing
-    /// reaches it.
+    /// An unbound socket to test `io` with. It has the options of a group's sockets, but no
+    /// datagram can reach it.
     pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
         Socket::new(new_socket(address, false, io)?, 0)
     }
@@ -261,7 +263,7 @@ impl Deref for Socket {
 sockopt_impl!(LockFilter, GetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
 
 /// Adds sockets to `sockets`, which another process has bound to `address`, until there are
-/// `count`. A single socket is made to share its address.
+/// `count`. To share the address, the first one gets `SO_REUSEPORT`.
 ///
 /// # Errors
 /// The kernel's error. Only the user who bound the first socket may share its address.
@@ -302,8 +304,8 @@ pub fn by_address<S>(
 
 /// Opens sockets on `address` alone. Also returns the address that they are bound to.
 fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Result<(Vec<socket2::Socket>, SocketAddr)> {
-    // The first socket binds alone. With SO_REUSEPORT set before, a second server would silently
-    // take half of the first one's flows.
+    // The first socket binds without SO_REUSEPORT, so that it fails if another server has the port.
+    // With SO_REUSEPORT, the second server would silently take half of the flows.
     let first = new_socket(address, only_v6, io)?;
     first.bind(&address.into())?;
     first.set_reuse_port(true)?;
@@ -318,7 +320,8 @@ fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Resu
     Ok((sockets, address))
 }
 
-/// Whether a socket on `address` must leave IPv4 to another one of `addresses`.
+/// Whether a socket on `address` must be for IPv6 alone, because another one of `addresses` is for
+/// IPv4 with the same port.
 fn only_v6(address: SocketAddr, addresses: &[SocketAddr]) -> bool {
     let is_v4 = |other: &SocketAddr| other.ip().to_canonical().is_ipv4();
     let takes_port = |other: &SocketAddr| other.port() == address.port() && is_v4(other);
@@ -336,7 +339,8 @@ fn by_worker(sockets: Vec<Vec<socket2::Socket>>) -> Vec<socket2::Socket> {
 fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() && address.ip().is_unspecified() {
-        // Both families, unless IPv4 has sockets of its own; `net.ipv6.bindv6only` does not matter.
+        // The socket serves both families, unless IPv4 has sockets of its own, whatever
+        // `net.ipv6.bindv6only` says.
         socket.set_only_v6(only_v6)?;
     }
     set_options(&socket, address, io)
@@ -344,15 +348,16 @@ fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2:
     Ok(socket)
 }
 
-/// Sets the options, for receiving by `io`, that a bound socket may also get.
+/// Sets the options for receiving by `io` that may also be set on a bound socket.
 fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
     if io == Io::Gro {
         setsockopt(socket, sockopt::UdpGroSegment, &true)?;
     }
-    // A smaller buffer is no error: the caller reads the granted size and reports it. A buffer that
-    // is already large stays, because root may have granted more than this process can.
+    // If the kernel grants a smaller buffer, this is no error: the caller reads the granted size
+    // and reports it. A buffer that is already large is left alone, because root may have set a
+    // larger size than this process may.
     if socket.recv_buffer_size()? / 2 < RECV_BUFFER_BYTES {
         socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
     }
@@ -369,10 +374,10 @@ fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Res
     Ok(())
 }
 
-/// Prevents fragmentation: a fragmented datagram is lost with any of its pieces, and pieces can be
-/// forged and pile up. A datagram too long for the device fails at the send. Path MTU discovery is
-/// off. With `DO`, one forged ICMP message ("fragmentation needed") would make the kernel refuse
-/// all replies above 552 bytes to a client for ten minutes.
+/// Prevents fragmentation and ignores path MTU discovery, by the mode `INTERFACE`. A fragmented
+/// datagram is lost if any fragment is lost, and fragments can be forged. With this mode, a
+/// datagram too long for the device fails at the send. With the mode `DO`, a single forged ICMP
+/// message ("fragmentation needed") would limit replies to a client to 552 bytes for ten minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {

@@ -1,9 +1,9 @@
 //! [`Sharded`], a queue of several bounded queues that act as one, and [`ObjectPool`], a fixed set
 //! of reusable objects.
 //!
-//! Producers spread over the shards, so they do not contend for one cache line. Consumers look at
-//! all shards in turn, so no item is overlooked. Only items of one shard keep their order;
-//! [`Sharded`] says how far the whole is from first come, first served.
+//! Producers spread their items over the shards, so they do not contend for one cache line.
+//! Consumers look at all shards in turn, so no item is overlooked. Only items of one shard keep
+//! their order; [`Sharded`] says how far the whole queue is from first come, first served.
 
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -13,9 +13,9 @@ use std::ops::{Deref, DerefMut};
 ///
 /// # How far from first come, first served
 ///
-/// The *rank error* of an item counts earlier items that are still in the queue when a consumer
-/// takes this one. The sum of all rank errors is the number of times that a later item overtakes an
-/// earlier one.
+/// The *rank error* of an item is the number of earlier items that are still in the queue when a
+/// consumer takes this one. The sum of all rank errors is the number of times that a later item
+/// overtakes an earlier one.
 ///
 /// Take an item of shard `A`, and another shard `B`. When the producer puts the item, `B` holds `L`
 /// items more than `A` (fewer, if `L` is negative). While the item waits, consumers take `T` items
@@ -24,22 +24,23 @@ use std::ops::{Deref, DerefMut};
 /// sum of `max(0, L + T)` over all other shards. This holds for any producers and consumers, if
 /// each operation takes effect at one moment.
 ///
-/// - Let each of `C` consumers begin its next search one shard further. While no shard at which it
-///   begins is empty, it takes at most one item more from `A` than from `B`: `T <= C`.
+/// - Let each of `C` consumers begin each search one shard further than its last. While no shard at
+///   which a consumer begins is empty, it takes at most one item more from `A` than from `B`. So `T
+///   <= C`.
 /// - Let `P` producers put their items into the shards in turn. While no shard is full, each puts
-///   at most one item more into `B` than into `A`. With these consumers, since the queue was last
-///   even, `L <= P + C`. In `S` shards the rank error is then at most `(S - 1) (P + 2C)`, however
-///   long the queue is.
-/// - The shorter of two random shards ([`crate::sched::sharing::shards`]) bounds `L` only with high
-///   probability. `benches/RESULTS.md` has measurements. By chance alone `L` grows with the root of
-///   the number of items.
-/// - Consumers that always begin at a shard of their own do not bound `T`. If a shard is no
-///   consumer's own, consumers serve it only when all others are empty. Under overload this never
-///   happens.
+///   at most one item more into `B` than into `A`. Together with these consumers, `L <= P + C` from
+///   the last time when all shards were equally long. With `S` shards the rank error is then at
+///   most `(S - 1) (P + 2C)`, however long the queue is.
+/// - Let producers choose the shorter of two random shards ([`crate::sched::sharing::shards`]).
+///   This bounds `L` only with high probability; `benches/RESULTS.md` has measurements. If they
+///   chose one random shard, `L` would grow with the square root of the number of items.
+/// - If each consumer always began at the same shard, `T` would have no bound. A shard at which no
+///   consumer begins would be served only when others are empty, which never happens under
+///   overload.
 ///
-/// With fewer items than shards, a consumer finds some shards empty. The number of items then
-/// bounds the error. An operation that is interrupted in the middle adds the operations that pass
-/// meanwhile, as in any concurrent queue.
+/// If there are fewer items than shards, a consumer finds some shards empty, and the number of
+/// items bounds the error. If a thread is interrupted inside an operation, operations of other
+/// threads in the meantime add to the error, as in any concurrent queue.
 pub struct Sharded<T> {
     shards: Box<[CachePadded<ArrayQueue<T>>]>,
 }
@@ -55,8 +56,8 @@ impl<T> Sharded<T> {
         Sharded { shards: (0..shards).map(|_| CachePadded::new(ArrayQueue::new(each))).collect() }
     }
 
-    /// Adds `item` to the shorter of two shards, given by numbers modulo the number of shards. If
-    /// both are full, any other shard with room takes it.
+    /// Adds `item` to the shorter of the two shards `between`, which are taken modulo the number of
+    /// shards. If both are full, any other shard with room takes it.
     ///
     /// # Errors
     /// The item, when every shard is full.
@@ -107,7 +108,7 @@ impl<T> Sharded<T> {
 
 /// A pool with a fixed number of objects, each free or in use.
 ///
-/// The queue of free objects has a place for each object, so a return always finds room.
+/// The queue of free objects has a place for each object, so a returned object always finds room.
 pub struct ObjectPool<T> {
     free: ArrayQueue<Box<T>>,
 }

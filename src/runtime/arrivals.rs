@@ -1,4 +1,5 @@
-//! Measures the CPU cost of noticing an arrival, for policies and `loadgen calibrate`.
+//! Measures the CPU time that it costs to learn of an arrival, for policies and for `loadgen
+//! calibrate`.
 
 use super::notice::{self, Flag, Looks};
 use super::sleep::idle::Readiness;
@@ -11,20 +12,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 
-/// Notices in one measurement, which takes some 100 us.
+/// Number of notices in one measurement, which takes about 100 us.
 const NOTICES_MEASURED: usize = 32;
 
-/// CPU time on this host to take a notice of the kernel and to ask for the next one. The least of
-/// many measurements, so without disturbance. Zero if the kernel gives no notices.
+/// CPU time on this host to take a notice of the kernel and to ask for the next one. It is the
+/// least of many measurements, because other activity only adds time. Zero if the kernel gives no
+/// notices.
 pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
         let (mut sender, mut receiver) = pipe::new()?;
-        // A descriptor of its own, because the receiver is read meanwhile.
+        // A second descriptor for the same pipe, because the first is used to read from it.
         let ingress = receiver.as_fd().try_clone_to_owned()?;
         let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
         Ok(notices(ingress.as_fd(), NOTICES_MEASURED, arrive, drain)?.into_iter().min().unwrap_or(Nanos::ZERO))
     };
-    // On a thread of its own, as `notices` requires. Without a measurement the cost counts as zero.
+    // On a thread of its own, as `notices` requires. If the measurement fails, the cost counts as
+    // zero.
     let measured =
         notice::probe().and_then(|()| thread::Builder::new().spawn(measure)?.join().unwrap_or(Ok(Nanos::ZERO)));
     measured.unwrap_or(Nanos::ZERO)
@@ -32,8 +35,8 @@ pub fn measured_notice() -> Nanos {
 
 /// Measures `count` times how long it takes to receive the kernel's notice of an arrival at
 /// `ingress` and to ask for the next. `arrive` makes an arrival, and `drain` takes it out of the
-/// ingress. Call this on a separate thread: closing a ring interrupts the thread's next waiting
-/// system call.
+/// ingress. Call this on a separate thread, because to close a ring interrupts the thread's next
+/// waiting system call.
 ///
 /// # Errors
 /// When the kernel has no descriptors left for readiness queues.
@@ -64,7 +67,7 @@ pub fn notices(
 mod tests {
     use super::*;
 
-    // It takes at least three system calls, if the kernel gives notices.
+    // If the kernel gives notices, one takes at least three system calls.
     #[test]
     fn a_notice_costs_more_than_nothing_and_less_than_a_wake_up_on_a_slow_machine() {
         let cost = measured_notice();

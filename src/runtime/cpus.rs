@@ -1,4 +1,4 @@
-//! How many CPUs this process may use, and how long the kernel throttled it for using more.
+//! How many CPUs this process may use, and for how long the kernel stopped it because it used more.
 
 use crate::time::Nanos;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -7,13 +7,12 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
-/// Number of CPUs that this process may use, by the affinity mask of the calling thread. At most
-/// the smallest CPU quota of the process's cgroup and its ancestors (v1 or v2). At least 1. Read
-/// anew at each call.
+/// Number of CPUs that this process may use, at least 1. It is the number of CPUs in the affinity
+/// mask of the calling thread, or the CPU quota if that is smaller. The quota is the smallest one
+/// of the process's cgroup and its ancestors (v1 or v2). Each call reads the values again.
 ///
-/// A quota of 1.5 CPUs counts as 2, because one worker would leave a third of it unused. Two
-/// workers that are always busy are then throttled for a quarter of each period, and `/slow`
-/// reports that.
+/// A quota of 1.5 CPUs counts as 2, because one worker would leave a third of the quota unused. Two
+/// workers that are always busy are throttled for a quarter of each period, and `/slow` reports it.
 pub(crate) fn cpus() -> usize {
     let quota = folders(&own()).iter().filter_map(|folder| quota(folder)).min();
     // An affinity mask holds at most 1,024 CPUs.
@@ -31,9 +30,9 @@ pub(crate) fn allowed() -> Vec<usize> {
     (0..CpuSet::count()).filter(|cpu| allowed.is_ok_and(|set| set.is_set(*cpu).unwrap_or(false))).collect()
 }
 
-/// How often the kernel throttled this process's cgroup or an ancestor for a used-up quota, in
-/// scheduling periods. Also how long its threads were stopped, summed over CPUs. `None` without
-/// such a cgroup.
+/// How often the kernel throttled this process because the quota of its cgroup or of an ancestor
+/// was used up. Returns the number of scheduling periods, and how long threads were stopped, summed
+/// over CPUs. `None` if no cgroup reports this.
 pub(crate) fn throttled() -> Option<(u64, Nanos)> {
     let each = folders(&own()).into_iter().filter_map(|folder| {
         let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
@@ -82,7 +81,7 @@ fn quota(folder: &Path) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // Is a quota rounded up, in both versions? Is there none where none is set?
+    // Is a quota rounded up, in both versions of cgroups? Is there none if none is set?
     #[test]
     fn a_part_of_a_cpu_counts_as_one() {
         let folder = tempfile::tempdir().expect("a directory");

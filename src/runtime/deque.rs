@@ -5,7 +5,7 @@ use crossbeam_deque::{Steal, Stealer};
 
 /// The owner's side of a worker's deque; only its own thread uses it.
 ///
-/// An engine whose jobs make jobs pushes them here ([`super::Worker::run_with`]).
+/// If an engine's jobs create jobs, the engine pushes them here ([`super::Worker::run_with`]).
 pub type Deque<J> = crossbeam_deque::Worker<J>;
 
 /// Takes up to [`steal_limit`] of the victim's oldest jobs. Returns one; the others go into
@@ -75,8 +75,8 @@ mod tests {
         }
     }
 
-    /// Does a deque never hold more than fits without reallocating, however often its worker
-    /// steals?
+    /// However often its worker steals, does a deque never hold more jobs than fit without
+    /// reallocation?
     #[test]
     fn theft_stops_where_a_deque_would_grow() {
         let (victim, thief) = (deque(false), deque(false));

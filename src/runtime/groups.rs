@@ -1,6 +1,6 @@
-//! The groups of one server: workers that share queues, sleepers and a watch set. Also how an idle
-//! group helps a full one. `sleep/README.md`, section 7, argues why nothing waits for ever in a
-//! full group.
+//! The groups of one server: sets of workers that share queues, sleepers and a watch set. Also how
+//! an idle group helps a full one, in which no worker sleeps. `sleep/README.md`, section 7, proves
+//! that no job waits for ever in a full group.
 
 use super::notice::Looks;
 use super::{PARKED, Shared, Wait, Worker, deque};
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 /// All groups of one server.
 pub struct Groups<J> {
     groups: Box<[Group<J>]>,
-    /// Whether a sleeping worker *naps*: sleeps for a bounded time, then looks for full groups. So
-    /// no full group goes unnoticed.
+    /// Whether a sleeping worker *naps*: it sleeps for a bounded time, then looks for full groups,
+    /// so that none goes unnoticed.
     napping: CachePadded<AtomicBool>,
 }
 
@@ -31,18 +31,18 @@ struct Group<J> {
     helped_at: CachePadded<AtomicU64>,
 }
 
-/// What an idle worker finds in a full group.
+/// Work that an idle worker finds in a full group.
 pub(super) enum Found<J> {
     Job(J),
-    /// The socket of a busy worker that holds something: the first worker of its group, and the
-    /// number of the worker within the group.
+    /// The socket of a busy worker that holds datagrams. The numbers are the first worker of its
+    /// group, and the worker within the group.
     Socket(WorkerId, WorkerId),
 }
 
 impl<J: Send> Groups<J> {
     /// Makes groups of these sizes, and their workers with the number of their group. `policy` is
-    /// that of the largest group. The other arguments are as for [`Shared::new`], for all groups
-    /// together.
+    /// for the largest group; smaller ones get a version for their size. The other arguments are
+    /// those of [`Shared::new`], for all groups together.
     ///
     /// # Errors
     /// As [`Shared::new`].
@@ -66,9 +66,9 @@ impl<J: Send> Groups<J> {
         Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
     }
 
-    /// Sets how jobs notice arrivals: also by the kernel's notices if `by_kernel`. Looks from
-    /// within jobs cost `look_cost` if that is more than measured here, on cores where times are
-    /// `time_scale` as long.
+    /// Sets how jobs notice arrivals: by looks, and if `by_kernel` also by the kernel's notices. A
+    /// look counts as costing `look_cost`, if that is more than measured on this host. On emulated
+    /// cores, times are `time_scale` times as long.
     pub fn notice(&mut self, by_kernel: bool, look_cost: Nanos, time_scale: u64) {
         for Group { shared, .. } in &mut self.groups {
             (shared.kernel_notices, shared.looks) = (by_kernel, Looks { cost: look_cost, time_scale });
@@ -103,7 +103,7 @@ impl<J: Send> Groups<J> {
         self.each().for_each(|shared| shared.switch(policy.on(shared.thieves.len())));
     }
 
-    /// Lets `workers` workers work from now on, each group its share. The others park.
+    /// Lets only `workers` workers work from now on, of each group its share. The others park.
     pub fn employ(&self, workers: usize) {
         let all: usize = self.each().map(|shared| shared.thieves.len()).sum();
         for Group { shared, first, .. } in &self.groups {
@@ -135,7 +135,8 @@ impl<J: Send> Groups<J> {
         self.each().flat_map(Shared::deque_lengths)
     }
 
-    /// Number of workers that look for fresh requests themselves, because their ring has failed.
+    /// Number of workers whose `io_uring` has failed, so that they look for fresh requests
+    /// themselves.
     pub fn without_ring(&self) -> usize {
         let of = |shared: &Shared<J>| shared.idle.readiness.watch_set.without_ring.load(Ordering::Relaxed);
         self.each().map(of).sum()
@@ -166,13 +167,13 @@ impl<J: Send> Groups<J> {
         }
     }
 
-    /// A job left in a queue that no worker will take any more ([`Shared::leftover`]).
+    /// A job that is left in a queue after all workers have ended ([`Shared::leftover`]).
     pub fn leftover(&self) -> Option<J> {
         self.each().find_map(Shared::leftover)
     }
 
-    /// Takes a job, or names a socket, of a full group other than `own`. Each group is looked at
-    /// once per [`HELP_EVERY`].
+    /// Takes a job of a full group other than `own`, or names a socket there. Each group is checked
+    /// at most once per [`HELP_EVERY`].
     #[cold]
     pub(super) fn help(&self, own: usize, now: Nanos) -> Option<Found<J>> {
         let groups = self.groups.len();
@@ -185,14 +186,14 @@ impl<J: Send> Groups<J> {
             let socket = || shared.idle.readiness.watch_set.next_arrival().first();
             let found = job.map(Found::Job).or_else(|| Some(Found::Socket(group.first, socket()?)))?;
             if shared.queues.count() > 0 {
-                // One more worker, for what is left.
+                // More jobs are left there, so wake one more worker of the own group.
                 self.of(own).wake_one(0);
             }
             Some(found)
         })
     }
 
-    /// Takes a job of the group with the most waiting jobs, if it has far more than `own`.
+    /// Takes a job of the group with the most waiting jobs, if it has far more of them than `own`.
     #[cold]
     pub(super) fn balance(&self, own: usize) -> Option<J> {
         let held = |group: usize| self.of(group).queues.count() + self.of(group).deque_lengths().sum::<usize>();
@@ -204,24 +205,25 @@ impl<J: Send> Groups<J> {
     /// and no worker naps.
     #[cold]
     pub(super) fn naps(&self, own: usize) -> bool {
-        // Ordering: the announcement ended with a fence, which pairs with the one in `call`.
+        // Ordering: relaxed, because the announcement of the sleep ended with a fence. It pairs
+        // with the fence in `call`.
         let others = self.groups.iter().enumerate().filter(|(number, _)| *number != own);
         others.into_iter().any(|(_, group)| group.is_full()) && !self.napping.swap(true, Ordering::Relaxed)
     }
 
     /// Ends the nap of the calling worker.
     pub(super) fn end_nap(&self) {
-        // Ordering: the next announcement of this worker, or its call, has a fence after this.
+        // Ordering: relaxed, because a fence follows in this worker's next announcement or call.
         self.napping.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes a sleeper of any group, which then looks for full groups, unless a worker naps. Call
-    /// it before a job of a worker that has napped, and in a full group.
+    /// Wakes a sleeper of any group, which then looks for full groups. Does nothing while a worker
+    /// naps. A worker calls this before a job, if its group is full or if it has napped.
     #[cold]
     pub(super) fn call(&self) {
-        // Ordering: pairs with the fence of an announcement. Either that sleeper sees the full
-        // group, or this sees it asleep. A napping worker announces its next sleep after a fence,
-        // and looks at all groups again.
+        // Ordering: this fence pairs with the fence of an announcement. Either the sleeper sees the
+        // full group, or this worker sees the sleeper. After a nap, a worker looks at all groups
+        // again before its next sleep.
         fence(Ordering::SeqCst);
         if !self.napping.load(Ordering::Relaxed) {
             let _ = self.each().any(|shared| shared.idle.wake_one(0));
@@ -239,7 +241,8 @@ impl<J: Send> Group<J> {
         self.shared.idle.asleep(0) == 0
     }
 
-    /// Whether a look is due at `now`. If so, the caller must look.
+    /// Whether a check of this group is due at `now`. If so, it counts as made, so the caller must
+    /// make it.
     fn is_due(&self, now: Nanos) -> bool {
         // Ordering: relaxed. The exchange only decides which worker looks.
         let last = self.helped_at.load(Ordering::Relaxed);
@@ -248,7 +251,8 @@ impl<J: Send> Group<J> {
     }
 }
 
-/// Takes a job of the group `shared`: from its queues, or else from a worker's deque.
+/// Takes a job of the group `shared`: from its queues, or if these are empty, from a worker's
+/// deque.
 fn held_by<J: Send>(shared: &Shared<J>) -> Option<J> {
     shared.leftover().or_else(|| shared.thieves.iter().find_map(deque::oldest))
 }
@@ -271,8 +275,8 @@ mod tests {
         (groups, workers, pipes)
     }
 
-    // Does an idle worker take jobs of a full group, from its queues and then its deques, one each
-    // `HELP_EVERY`? Does it wake another worker if more is queued there?
+    // Does an idle worker take jobs of a full group, from its queues and then its deques, one per
+    // `HELP_EVERY`? Does it wake another worker if more jobs are queued there?
     #[test]
     fn an_idle_worker_helps_a_full_group() {
         let (groups, workers, _pipes) = two();
@@ -280,7 +284,8 @@ mod tests {
         [1, 2].into_iter().for_each(|job| assert_eq!(full.queues.push(0, 0, job), Ok(())));
         workers[3].1.deque.push(3);
         own.idle.announce(1, false);
-        // At this time, the job that is found, and the number of workers that still sleep.
+        // Each row: the time in units of `HELP_EVERY`, the job that is found, and the number of
+        // workers that still sleep.
         let help = |time: Nanos| match groups.help(0, time) {
             Some(Found::Job(job)) => (job, own.idle.asleep(0)),
             Some(Found::Socket(..)) => panic!("the sockets are empty"),
@@ -289,7 +294,7 @@ mod tests {
         assert_eq!([HELP_EVERY.minus(Nanos::new(1)), HELP_EVERY, HELP_EVERY].map(help), [(0, 1), (1, 0), (0, 0)]);
         own.idle.announce(1, false);
         assert_eq!([2, 3, 4].map(|time| help(HELP_EVERY.times(time))), [(2, 1), (3, 1), (0, 1)]);
-        // One worker naps at a time, and none is called meanwhile.
+        // Only one worker naps at a time, and none is called while it naps.
         assert_eq!([0, 0].map(|own| groups.naps(own)), [true, false]);
         groups.call();
         assert_eq!(own.idle.asleep(0), 1);
@@ -302,9 +307,9 @@ mod tests {
         assert_eq!((help(Nanos::MAX), groups.naps(0), full.leftover()), ((0, 0), false, Some(4)));
     }
 
-    // Does a worker that always has work take jobs of another group if far more wait there, in
-    // queues and deques? Jobs are the numbers of their groups. One worker of the second group runs.
-    // Before its first rare search it does 59 jobs, and 141 are left.
+    // Does a worker that always has work take jobs of another group, if far more wait in its queues
+    // and deques? Each job is the number of its group. One worker of the second group runs. Before
+    // its first rare search it has done 59 jobs, and 141 are left.
     #[test]
     fn a_busy_worker_takes_from_far_longer_queues() {
         for (queued, in_deque, taken) in

@@ -1,8 +1,9 @@
-//! Threads: workers that carry out a policy's decisions, and sleep when there is nothing to do.
+//! The threads of the workers. They carry out the policy's decisions, and sleep when there is
+//! nothing to do.
 //!
-//! The runtime knows jobs, queues and readiness. The [`Engine`](crate::sched::turn::Engine) knows
-//! what a job is and how one is received. `sleep/README.md` states the sleep and shutdown protocols
-//! and proves them.
+//! The runtime knows queues, deques and readiness of sockets. The
+//! [`Engine`](crate::sched::turn::Engine) knows what a job is, and how one is received and run.
+//! `sleep/README.md` states the protocols for sleeping and stopping, and proves them.
 
 pub mod arrivals;
 pub(crate) mod continuation;
@@ -41,8 +42,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// The state shared by all workers of a group, or of a task runtime.
 pub struct Shared<J> {
     policy: ArcSwap<Policy>,
-    /// The number of the current policy, which grows with every switch. One load tells a worker
-    /// whether it is up to date.
+    /// The number of the current policy, which grows with every switch. By one load, a worker knows
+    /// whether it follows the current policy.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
@@ -52,7 +53,7 @@ pub struct Shared<J> {
     employed: AtomicUsize,
     /// Number of parked workers.
     parked: AtomicUsize,
-    /// For each worker, whether it is asked to yield. Cleared when the worker takes its next job.
+    /// For each worker, whether it is asked to yield. Cleared when the worker begins its next job.
     flags: Box<[Flag]>,
     /// Whether jobs also use the kernel's notices of arrivals.
     kernel_notices: bool,
@@ -71,20 +72,20 @@ pub struct Shared<J> {
 
 /// The value of `busy_since` for a worker without a job.
 const NOT_BUSY: u64 = u64::MAX;
-/// The value of `busy_since` for a parked worker, as if it had been in one job for ever.
+/// The value of `busy_since` for a parked worker: it counts as being in one job for ever.
 const PARKED: u64 = 0;
 
 impl<J: Send> Shared<J> {
-    /// Makes the shared state and the workers of `policy`. The readiness of `ingress` wakes
-    /// workers. Every worker has the same number of these descriptors: those of worker 0 come
-    /// first, then those of worker 1, and so on. A policy that receives nothing has none.
-    /// `queue_capacity` bounds the jobs in all queues together.
+    /// Makes the shared state and the workers of `policy`. A worker is woken when one of its
+    /// `ingress` descriptors becomes readable. Every worker has the same number of these: those of
+    /// worker 0 come first, then those of worker 1, and so on. For a policy that receives nothing,
+    /// `ingress` is empty. `queue_capacity` bounds the jobs in all queues together.
     ///
     /// # Errors
     /// When the kernel has no descriptors left for readiness queues.
     ///
     /// # Panics
-    /// If workers would not have equally many descriptors, or none although they receive.
+    /// If `ingress` cannot be divided equally among the workers, or is empty although they receive.
     pub fn new(
         policy: Policy,
         wait: Wait,
@@ -130,8 +131,8 @@ impl<J: Send> Shared<J> {
         self.policy.load_full()
     }
 
-    /// Switches to `policy`. Each worker follows it from its next turn on. Until then jobs go where
-    /// the old policy puts them, and are still found there.
+    /// Switches to `policy`. Each worker follows it from its next turn on. Until then a worker
+    /// still uses the places of the old policy; all workers search these too.
     ///
     /// # Panics
     /// If `policy` is for another number of workers or queues.
@@ -146,11 +147,11 @@ impl<J: Send> Shared<J> {
         });
     }
 
-    /// Lets the first `workers` workers work from now on, and the first of each pool. The others
-    /// park between two jobs, if workers serve one another's sockets (`sleep/README.md`, section
-    /// 8).
+    /// Lets only the first `workers` workers, and the first of each pool, work from now on. The
+    /// others park between two jobs, if the policy lets workers serve one another's sockets
+    /// (`sleep/README.md`, section 8).
     fn employ(&self, workers: usize) {
-        // Ordering: relaxed, the policy's number publishes it.
+        // Ordering: relaxed, because the change of the policy's number publishes it.
         if self.employed.swap(workers, Ordering::Relaxed) != workers {
             // Ordering: as in `switch`.
             self.epoch.fetch_add(1, Ordering::Release);
@@ -165,12 +166,12 @@ impl<J: Send> Shared<J> {
         policy.has_watchers() && !is_first && worker >= self.employed.load(Ordering::Relaxed)
     }
 
-    /// Number of jobs in each queue; exact when nothing moves.
+    /// Number of jobs in each queue; exact while no job is pushed or popped.
     pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.lengths()
     }
 
-    /// Number of jobs in the deque of each worker; exact when nothing moves.
+    /// Number of jobs in the deque of each worker; exact while no job is pushed or popped.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
         self.thieves.iter().map(Stealer::len)
     }
@@ -198,18 +199,19 @@ impl<J: Send> Shared<J> {
         move || idle.wake_any()
     }
 
-    /// Stops receiving from now on; a batch being received still counts.
+    /// Stops workers from receiving. A receive that has begun still delivers its batch.
     pub fn stop_receiving(&self) {
-        // Ordering: release/acquire is more than needed. A worker that reads the old value receives
-        // one more batch, which the caller must expect anyway.
+        // Ordering: release/acquire, though relaxed would suffice. A worker that reads the old
+        // value receives one more batch, which the caller must expect anyway.
         self.accepting.store(false, Ordering::Release);
     }
 
-    /// Undoes [`Shared::stop_receiving`]. Workers that fell asleep meanwhile look into their
+    /// Undoes [`Shared::stop_receiving`], and wakes all workers, so that they look into their
     /// sockets again.
     pub fn start_receiving(&self) {
         // Ordering: release, pairs with the acquire in `ThreadWorld::accepts`. A worker that
-        // sleeps, or is about to, is woken afterwards, and its next search sees the new value.
+        // sleeps, or is about to sleep, is woken afterwards, and its next search sees the new
+        // value.
         self.accepting.store(true, Ordering::Release);
         self.idle.wake_all();
     }
@@ -217,7 +219,7 @@ impl<J: Send> Shared<J> {
     /// Sheds jobs from now on instead of running them. A running job is shed at its next
     /// checkpoint.
     pub fn abandon(&self) {
-        // Ordering: relaxed, a worker may see it late.
+        // Ordering: relaxed, because a worker may see it late.
         self.abandoning.store(true, Ordering::Relaxed);
     }
 
@@ -229,8 +231,8 @@ impl<J: Send> Shared<J> {
         self.idle.wake_all();
     }
 
-    /// A job left in a queue. Call it after all workers have ended: one of them may have passed a
-    /// continuation to a pool whose workers had ended before.
+    /// A job that is left in a queue. Call it after all workers have ended. A worker may have put a
+    /// continuation into the queue of a pool whose workers had already ended.
     pub fn leftover(&self) -> Option<J> {
         self.queues.pop_any().map(|(_, job)| job)
     }
@@ -239,7 +241,8 @@ impl<J: Send> Shared<J> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Lets the calling thread notice arrivals for `worker` as long as the result lives.
+    /// Lets jobs on the calling thread, that of `worker`, notice arrivals as long as the result
+    /// lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
         let watch_set = Arc::clone(&self.idle.readiness.watch_set);
         notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)

@@ -1,4 +1,4 @@
-//! The queues between workers, which share one bound.
+//! The queues by which workers pass jobs to one another. One bound holds for all of them together.
 
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
@@ -7,8 +7,8 @@ use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The queues of a policy, each sharded. One bound holds for the jobs in all of them. So packets
-/// are left to receive fresh requests, however long a queue gets.
+/// The queues of a policy, each sharded. One bound limits the jobs in all of them. So packets for
+/// fresh requests remain, however long a queue gets.
 pub struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: CachePadded<AtomicUsize>,
@@ -33,8 +33,8 @@ impl<J> Queues<J> {
     /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Returns the job
     /// if there is no room.
     pub fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
-        // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the
-        // count is too high, never too low.
+        // Ordering: relaxed, because the count is only a bound; the queue itself publishes the job.
+        // Between the two steps the count may be too high, but never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
             let queue = &self.queues[pool];
             queue.push(self.shards(queue, producer), job)
@@ -62,32 +62,32 @@ impl<J> Queues<J> {
         self.queues.iter().enumerate().find_map(pop).inspect(|_| self.taken())
     }
 
-    /// Number of jobs in all queues together; exact when nothing moves.
+    /// Number of jobs in all queues together; exact while no job is pushed or popped.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Number of jobs in the queue of `pool`; exact when nothing moves.
+    /// Number of jobs in the queue of `pool`; exact while no job is pushed or popped.
     pub fn len(&self, pool: PoolId) -> usize {
         self.queues[pool].len()
     }
 
-    /// Number of jobs in each queue; exact when nothing moves.
+    /// Number of jobs in each queue; exact while no job is pushed or popped.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.iter().map(Sharded::len)
     }
 
-    /// The two shards of `queue` between which the next job of `producer` chooses the shorter.
+    /// Two shards of `queue`; the next job of `producer` enters the shorter one.
     fn shards(&self, queue: &Sharded<J>, producer: WorkerId) -> [usize; 2] {
         if queue.shards() == 1 {
             return [0; 2];
         }
         let producer = producer.min(self.turns.len() - 1);
-        // Ordering: relaxed, a count that only spreads jobs.
+        // Ordering: relaxed, because the count only spreads jobs.
         sharing::shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Counts a job that was taken, or not put after all.
+    /// Subtracts a job from the count: one that was taken, or one that found no room.
     fn taken(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!((queues.push(0, 0, job), queues.push(1, 1, job)), (Ok(()), Ok(())));
         }
         assert_eq!(turns(&queues)[..3], [EACH, EACH, 0], "each producer counts its own");
-        // Alternates between two queues, because each queue has its own rotation.
+        // The test alternates between two queues, because each queue has its own rotation.
         for taken in 0..EACH {
             let jobs = [0, 1].map(|pool| queues.pop(pool, &mut next).expect("as many as were put"));
             assert!(jobs.iter().all(|job| job.abs_diff(taken) < shards), "{jobs:?} after {taken}");

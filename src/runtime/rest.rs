@@ -1,5 +1,5 @@
-//! What a worker does that finds nothing: it searches again for a while, then sleeps.
-//! `sleep/README.md` argues why no job and no datagram is forgotten meanwhile.
+//! What a worker does after it found nothing: it searches again for a while, then sleeps.
+//! `sleep/README.md` proves that no job and no datagram is forgotten meanwhile.
 
 use super::groups::Found;
 use super::sleep::readiness::{INGRESS, WATCH};
@@ -14,13 +14,14 @@ use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::thread;
 
-/// A spinning worker yields its CPU after this many searches. A yield takes as long as two
-/// searches, and a datagram that comes meanwhile waits for it. A thread that needs the CPU waits
-/// for at most eight searches.
+/// A spinning worker yields its CPU to other threads after this many searches, so another thread
+/// waits at most this long. Yields are rare, because one takes as long as two searches, and a
+/// datagram that arrives meanwhile waits.
 const LOOKS_PER_YIELD: u32 = 8;
 
 impl<J: Send> Loop<'_, J> {
-    /// After a search that found nothing: returns for another one for a while, then sleeps.
+    /// Call it after a search that found nothing. For a while it returns at once, so that the
+    /// worker searches again; then it sleeps.
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let now = clock::now();
         self.world.idle_at = now;
@@ -36,7 +37,7 @@ impl<J: Send> Loop<'_, J> {
             std::hint::spin_loop();
             self.vain_looks = self.vain_looks.wrapping_add(1);
             if self.vain_looks.is_multiple_of(LOOKS_PER_YIELD) {
-                // Another worker, or the load generator, may need this CPU more.
+                // Another worker, or the load generator, may need this CPU.
                 thread::yield_now();
             }
             return;
@@ -47,28 +48,30 @@ impl<J: Send> Loop<'_, J> {
 
 /// Parking a worker: sleep/README.md, section 8.
 impl<J: Send> Loop<'_, J> {
-    /// Leaves all jobs of the worker to others, and waits until it is woken. Call it between two
-    /// jobs. Returns a job if no other worker can take it, for want of room.
+    /// Leaves all jobs of the worker to others, and waits until the worker is woken. Call it
+    /// between two jobs. If the queues are full, returns a job instead, which the worker must run
+    /// first.
     pub(super) fn park<E: Engine<Job = J>>(&mut self, engine: &mut E) -> Option<J> {
         let now = clock::now();
         self.world.idle_at = now;
         self.end_idle(engine);
-        // The end of a reply may let another request of its flow begin.
+        // After a reply is sent, the next request of its flow may be ready to begin.
         engine.flush();
         self.turn.take_in_ready(&self.policy, now, &mut self.world, engine);
         let (worker, queue) = (self.turn.worker(), self.policy.queues_of(self.turn.pool()).start);
         let ThreadWorld { shared, deque, sleeper, .. } = &mut self.world;
         while let Some(job) = deque.pop() {
-            // Under some policies no worker steals.
+            // The jobs move to the queue, because under some policies no worker steals from the
+            // deque.
             if let Err(job) = shared.queue(queue, Some(worker), job) {
                 return Some(job);
             }
         }
-        // As before a job that never ends.
+        // As before a job that never ends: the watcher takes over the ingress.
         sleeper.has_unannounced();
         sleeper.begin_work(&shared.idle, &self.policy, true);
         sleeper.leave_own(&shared.idle);
-        // Ordering: relaxed, hints and figures to show.
+        // Ordering: relaxed, because these are hints and statistics.
         shared.busy_since[worker].store(PARKED, Ordering::Relaxed);
         shared.parked.fetch_add(1, Ordering::Relaxed);
         engine.boundary(Boundary::Rest { looked_at: now });
@@ -77,7 +80,7 @@ impl<J: Send> Loop<'_, J> {
         let shared = self.world.shared;
         shared.parked.fetch_sub(1, Ordering::Relaxed);
         shared.busy_since[worker].store(NOT_BUSY, Ordering::Relaxed);
-        // A drain waits until each worker has made a turn.
+        // The start of a drain waits until each worker has made a turn.
         engine.boundary(Boundary::Turn);
         None
     }
@@ -95,8 +98,8 @@ impl<J: Send> Loop<'_, J> {
 
 /// How workers help other groups: sleep/README.md, section 7.
 impl<J: Send> Loop<'_, J> {
-    /// After a search that found nothing: takes something that waits in a full group. False if
-    /// there is nothing.
+    /// After a search that found nothing: takes a job, or receives, from a full group. False if it
+    /// finds nothing there.
     fn helps<E: Engine<Job = J>>(&mut self, engine: &mut E, now: Nanos) -> bool {
         let Some((groups, own)) = self.neighbours.filter(|_| self.policy.has_watchers()) else { return false };
         match groups.help(own, now) {
@@ -122,7 +125,7 @@ impl<J: Send> Loop<'_, J> {
         }
     }
 
-    /// Whether the worker, which has announced its sleep, should nap for the sake of full groups.
+    /// Whether the worker, which has announced its sleep, should nap, so that full groups get help.
     fn begin_nap(&mut self) -> bool {
         self.napped = self.policy.has_watchers() && self.neighbours.is_some_and(|(groups, own)| groups.naps(own));
         self.napped
@@ -136,8 +139,7 @@ struct Resting<'a, 's, J, E> {
 }
 
 impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
-    /// Nothing to pass on: the worker already holds a found job or datagrams, or knows that there
-    /// may be more.
+    /// No value is passed on, because the turn itself holds what was found.
     type Found = ();
 
     fn sleeper(&mut self) -> &mut Sleeper {
@@ -161,7 +163,7 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
             groups.end_nap();
         }
         if nap.is_some() && self.worker.events.is_empty() {
-            // Up to now the worker was bound to find nothing.
+            // The wait timed out, so until now there was nothing for this worker to find.
             self.engine.boundary(Boundary::Rest { looked_at: clock::now() });
         }
         self.worker.world.idle_at = clock::now();
@@ -176,8 +178,8 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
 }
 
 /// Back-off: how long the watcher sleeps without the watch set after a spurious wake. After the
-/// thief threshold it may receive from every stuck worker. A minimum of 1 ms limits the cost of
-/// spurious wakes to a few percent of a core.
+/// thief threshold it may receive from the socket that woke it. The minimum of 1 ms limits the cost
+/// of spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
     policy.stuck_after.max(Nanos::from_millis(1))
 }

@@ -1,21 +1,21 @@
-//! How long workers were ready to run while their CPU did something else, by the kernel's
+//! For how long workers were ready to run while their CPU ran other threads, by the kernel's
 //! `schedstat` of each thread.
 //!
-//! On a shared host, this is the part of a latency that the server does not cause.
+//! On a shared host, this is the part of a latency that has its cause outside the server.
 
 use crate::time::Nanos;
 use nix::unistd::gettid;
 use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Notes that the calling thread is a worker's.
+/// Stores the id of the calling thread, a worker's, in `thread`.
 pub(crate) fn enter(thread: &AtomicI32) {
-    // Ordering: relaxed, a number that guards nothing.
+    // Ordering: relaxed, because the number guards no other data.
     thread.store(gettid().as_raw(), Ordering::Relaxed);
 }
 
-/// Times that the workers' threads have waited for a CPU since their start, one per worker. `None`
-/// if the kernel does not tell.
+/// For each worker, how long its thread has waited for a CPU since its start. `None` if the kernel
+/// does not report it.
 pub(crate) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!((wait(""), wait("1"), wait("1 x 2")), (None, None, None));
     }
 
-    // Is a thread read once it has begun, and not before?
+    // Is a thread's figure read once the thread has begun, and zero before?
     #[test]
     fn a_thread_that_has_begun_is_read() {
         let threads: [AtomicI32; 2] = Default::default();

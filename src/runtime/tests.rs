@@ -1,5 +1,5 @@
-//! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in
-//! pipes; the engine is a toy.
+//! Do running workers serve all jobs, whichever of the workers sleep or are stuck? Jobs are bytes
+//! in pipes, and the engine is a toy.
 
 pub(super) mod numbers;
 mod parking;
@@ -18,26 +18,28 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than anything here takes, shorter than a person's patience.
+/// A test fails after this time; it is longer than any step here takes.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A job that keeps its worker until the test releases it.
 const STUCK: u8 = 1;
 /// A job that hops to the last pool.
 const HOPS: u8 = 2;
-/// A job that hops to the last pool and, at its end, releases two jobs that keep their workers.
+/// A job that hops to the last pool. At its end it makes two further jobs ready, which keep their
+/// workers.
 const LETS_OUT: u8 = 3;
 
 /// The sending end of every ingress, and which worker did which job.
 struct Playground {
     inputs: Vec<mio::unix::pipe::Sender>,
     done: Receiver<(WorkerId, u8)>,
-    /// Workers that were about to sleep or had slept, and the ingress that each then tried first.
+    /// For workers that were about to sleep or had slept: the worker, and the ingress that it then
+    /// tried first.
     looked: Receiver<(WorkerId, Seen, WorkerId)>,
     release: Sender<()>,
 }
 
-/// What a worker was doing when it last reached a boundary of its rest.
+/// The state of a worker, by the boundaries that it has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Awake,
@@ -62,7 +64,7 @@ impl Engine for Toy<'_> {
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<(u8, bool)>>) -> Received {
         let seen = std::mem::replace(&mut self.seen, Seen::Awake);
         if seen != Seen::Awake {
-            // Workers keep looking after the test has ended.
+            // The test may have ended, while workers still look.
             let _ = self.looked.send((self.worker, seen, owner));
         }
         let mut bytes = [0; 16];
@@ -153,7 +155,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
             let shared = &shared;
             scope.spawn(move || worker.run(shared, &mut toy));
         }
-        // Also after a panic of the test: unless the workers end, the panic is never seen.
+        // The workers are stopped even if the test panics; otherwise the panic would never be seen.
         let _stop = Stop(&shared);
         test(&mut Playground { inputs, done, looked, release }, &shared);
     });
@@ -197,8 +199,8 @@ fn plain(name: &str, workers: usize) -> Policy {
     Tuning::new(workers, Nanos::from_micros(5)).policy(name)
 }
 
-/// Sends one job at a time into each ingress in turn. When it comes, all workers sleep or are about
-/// to.
+/// Is no wake-up lost? Sends one job at a time, into each ingress in turn, when all workers sleep
+/// or are about to sleep.
 #[test]
 fn no_wake_up_is_lost() {
     for wait in [Wait::Park, Wait::Adaptive] {
@@ -206,8 +208,8 @@ fn no_wake_up_is_lost() {
             with_workers(&policy, wait, |play| {
                 for round in 0..3_000_u32 {
                     play.send(round as usize % 3, 10);
-                    // Now and then the workers get time to fall asleep; otherwise the job meets
-                    // them on the way.
+                    // Now and then the workers get time to fall asleep; otherwise the job comes
+                    // while they are about to.
                     if round % 64 == 0 {
                         thread::yield_now();
                     }
@@ -219,7 +221,7 @@ fn no_wake_up_is_lost() {
 }
 
 // Does a worker that found nothing sleep without trying an ingress again? If its own ingress wakes
-// it, does it try that first?
+// it, does it try this one first?
 #[test]
 fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
     with_switch(&plain("levels", 2), Wait::Park, |play, shared| {
@@ -247,7 +249,7 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
         with_workers(&plain(name, 3), Wait::Park, |play| {
             play.send(0, STUCK);
             let (first, _) = play.next();
-            // Into another worker's ingress: its own would wait for the back-off of a thief.
+            // The job goes into another worker's ingress.
             play.send((first + 1) % 3, STUCK);
             let (second, _) = play.next();
             assert_ne!(first, second);
@@ -262,13 +264,14 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     }
 }
 
-/// Do jobs that were set aside begin as fresh ones do: in the front pool, on all of its workers,
+/// Do jobs that were set aside begin as fresh ones do: in the first pool, on all of its workers,
 /// even if these sleep?
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
-    // `isolated` is the first.
+    // Without `isolated`, the first policy, because workers do not help one another there.
     let policies = policies().into_iter().skip(1);
-    // New workers for each round: one released late would take the place of another.
+    // Each round has new workers, because a worker that is released late could take the job of
+    // another.
     for (policy, round) in policies.flat_map(|policy| (0..30).map(move |round| (policy.clone(), round))) {
         with_workers(&policy, Wait::Park, |play| {
             play.send(round % 3, LETS_OUT);

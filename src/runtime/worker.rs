@@ -1,5 +1,5 @@
-//! A worker, before its thread runs and on its thread. There it carries out its turn step by step,
-//! and sleeps when there is nothing to do.
+//! A worker: first as a value, before its thread runs; then as a loop on its thread. The loop runs
+//! the worker's turn step by step, and sleeps when there is nothing to do.
 
 use super::deque::Deque;
 use super::world::ThreadWorld;
@@ -22,8 +22,9 @@ pub struct Worker<J> {
     poll: Poll,
 }
 
-/// Aborts the process if its thread panics. After a panic of the runtime itself, other workers
-/// would wait for ever for what this one held. Panics of handlers and tasks are caught earlier.
+/// Aborts the process if its thread panics. After a panic in the runtime itself, other workers
+/// would wait for ever for jobs that this worker held. Panics of handlers and tasks are caught
+/// earlier.
 #[derive(Debug)]
 pub struct AbortOnPanic;
 
@@ -36,13 +37,13 @@ impl<J: Send> Worker<J> {
     /// Works on the calling thread until [`Shared::stop`].
     ///
     /// # Panics
-    /// When the kernel refuses to wait or wake, which it allowed before: the server cannot
-    /// continue.
+    /// When the kernel refuses to wait or to wake, although it allowed it before. The server cannot
+    /// continue then.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
         Loop::new(self, shared).run(engine);
     }
 
-    /// As [`Worker::run`], as a member of this group.
+    /// As [`Worker::run`], for a worker of this group.
     pub fn run_in<E: Engine<Job = J>>(self, groups: &Groups<J>, group: usize, engine: &mut E) {
         let neighbours = groups.are_several().then_some((groups, group));
         Loop { neighbours, ..Loop::new(self, groups.of(group)) }.run(engine);
@@ -73,18 +74,18 @@ pub(super) struct Loop<'s, J> {
     epoch: Option<usize>,
     pub(super) poll: Poll,
     pub(super) events: Events,
-    /// Searches that found nothing while the worker was spinning.
+    /// Number of searches that found nothing while the worker was spinning.
     pub(super) vain_looks: u32,
     /// All groups of the server, and the number of this worker's group; `None` if there is only
     /// one.
     pub(super) neighbours: Option<(&'s Groups<J>, usize)>,
     /// Whether the worker has napped since it last began a job or slept.
     pub(super) napped: bool,
-    /// End of the first vain search since the worker last had something to do.
+    /// End of the first search that found nothing, since the worker last had something to do.
     pub(super) idle_since: Option<Nanos>,
 }
 
-/// Jobs of one receive for which memory is reserved; more make the worker allocate.
+/// Number of jobs of one receive for which memory is reserved; with more, the worker allocates.
 const RECEIVED_MAX: usize = 64;
 
 impl<'s, J: Send> Loop<'s, J> {
@@ -116,8 +117,8 @@ impl<'s, J: Send> Loop<'s, J> {
                 self.end_idle(engine);
             } else {
                 self.follow(engine);
-                // Read before the search. So work put before the stop is found, even if both come
-                // during the search.
+                // The flag is read before the search. So work that was put before the stop is
+                // found, even if both come during this search.
                 stopping = self.world.shared.is_stopping();
                 if self.turn.searches_rarely() && !stopping {
                     self.balance();
@@ -137,8 +138,8 @@ impl<'s, J: Send> Loop<'s, J> {
         engine.flush();
     }
 
-    /// Call before a job. If the group is full now, or this worker no longer naps, wakes another
-    /// worker to look after full groups.
+    /// Call before a job. If the group is full now, or if this worker has napped, wakes another
+    /// worker, which then checks for full groups.
     #[inline]
     fn before_work(&mut self) {
         let Some((groups, _)) = self.neighbours.filter(|_| self.turn.has_job()) else { return };
@@ -147,7 +148,7 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    /// Ends the worker's idle time, at the last clock reading outside of jobs.
+    /// Ends the worker's idle time, as of the last clock reading outside of jobs.
     #[inline]
     pub(super) fn end_idle<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         if let Some(since) = self.idle_since.take() {
@@ -155,7 +156,7 @@ impl<'s, J: Send> Loop<'s, J> {
         }
     }
 
-    // Inlined: a call would take a tenth of a step, because its state is then in memory.
+    // Inlined, because a call would cost a tenth of a step: the state would have to be in memory.
     #[inline(always)]
     pub(super) fn step<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let now = engine.now().max(self.world.idle_at);
@@ -185,7 +186,7 @@ impl<'s, J: Send> Loop<'s, J> {
             }
             if let Some(job) = self.park(engine) {
                 self.turn.take_over(job);
-                // It parks after that job.
+                // The worker parks after this job.
                 self.epoch = None;
                 return;
             }
@@ -206,7 +207,7 @@ mod tests {
         let policy = rows::tasks(&Topology::new(&[1]), Nanos::MAX);
         let (shared, workers) = Shared::new(policy, Wait::Park, &[], 8).expect("readiness queues");
         let mut done = Vec::new();
-        // At the last step of the first search, which has found nothing.
+        // Both come at the last step of the first search, which has found nothing.
         let puts_and_stops = || {
             if !shared.is_stopping() {
                 assert_eq!(shared.queues.push(1, 0, 7), Ok(()));

@@ -1,4 +1,4 @@
-//! The world of a worker on a thread: carries out what its turn decides at once.
+//! The world of a worker on a thread: it carries out the decisions of the worker's turn at once.
 
 use super::deque::{self, Deque};
 use super::notice;
@@ -11,8 +11,8 @@ use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// How often, at least, a running job pauses at a checkpoint. Then replies leave, and an abandoned
-/// job ends.
+/// A running job pauses at a checkpoint at least once in this time, so that replies leave and an
+/// abandoned job ends.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
 /// What one worker's thread acts on.
@@ -21,8 +21,8 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
-    /// For each queue, the shard where the next search begins: one after the last, so that all are
-    /// served equally ([`Sharded`](crate::queue::Sharded)).
+    /// For each queue, the shard where the next search begins. It advances by one with each job, so
+    /// that all shards are served equally ([`Sharded`](crate::queue::Sharded)).
     next_shards: Box<[usize]>,
     /// Decides whether the worker spins when it has nothing to do.
     spinning: Spinning,
@@ -150,7 +150,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn next_socket(&mut self) -> WorkerId {
-        // Ordering: relaxed, a counter that guards nothing.
+        // Ordering: relaxed, because the counter guards no other data.
         self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.thieves.len()
     }
 
@@ -160,7 +160,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         }
         self.sleeper.begin_work(&self.shared.idle, policy, more);
         if let Some(since) = since {
-            // Ordering: relaxed. Thieves use it as a hint, and what they do is safe with any value.
+            // Ordering: relaxed. Thieves use it as a hint, and act safely with any value.
             self.shared.busy_since[self.id].store(since.get(), Ordering::Relaxed);
         }
         if self.is_flagged() {
@@ -177,14 +177,15 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn flag(&self, worker: WorkerId) {
-        // Ordering: relaxed. The request may be seen late, or never if the worker takes its next
-        // job: it has then served what waited.
+        // Ordering: relaxed. The worker may see the request late. It may also take its next job
+        // without seeing it; then it has searched for waiting requests anyway.
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 
     fn take_permit(&mut self, max: usize) -> bool {
-        // The queues order what was put before this worker sees the permit, or the lack of one. Of
-        // the workers that are not parked, one must always reach a checkpoint soon.
+        // Ordering: sequentially consistent, so that a job that was queued for want of a permit is
+        // seen after the permit is returned. One worker that is not parked must always reach a
+        // checkpoint soon, so parked workers reduce the number of permits.
         let max = max.saturating_sub(self.shared.parked.load(Ordering::Relaxed)).max(1);
         let taken = |held: usize| (held < max).then_some(held + 1);
         let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
@@ -203,7 +204,7 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {
-        // The job's checkpoints themselves notice arrivals.
+        // The job's checkpoints notice arrivals themselves.
         notice::begin(watch);
         HEARTBEAT
     }

@@ -15,7 +15,8 @@ pub struct Adaptation {
     /// The configured policy, which may be `auto`.
     name: PolicyName,
     tuning: Tuning,
-    /// Whether cores are emulated. Then the time outside handlers is what they are charged.
+    /// Whether cores are emulated. On emulated cores, the time outside handlers is a configured
+    /// charge instead of a measurement.
     emulated: bool,
     /// The largest group's share of the measured work, from 0 to 1. The policy is made for that
     /// group.
@@ -26,7 +27,8 @@ pub struct Adaptation {
     pub limits: WaitLimits,
     /// The decision rule of `auto`; `None` under other policies.
     auto: Option<Auto>,
-    /// Number of workers that park. Set it before [`Adaptation::follow`].
+    /// Number of workers that are parked because the process may use fewer CPUs. Set it before
+    /// [`Adaptation::follow`].
     pub parked: usize,
 }
 
@@ -60,8 +62,9 @@ impl Adaptation {
     }
 
     fn follow_policy(&mut self, recent: &Recent) -> bool {
-        // `auto` must suit the current mix, so after a shift it uses only later measurements. Other
-        // policies adapt sizes, which should change smoothly.
+        // The decision of `auto` must fit the current mix of requests. So after a shift of the mix,
+        // it uses only measurements from after the shift. Other policies only tune parameters,
+        // which should change smoothly.
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.emulated, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
@@ -69,7 +72,7 @@ impl Adaptation {
         measured.are_left = are_left(of_this_mix, self.tuning.working(Some(&measured)) as f64 / self.share);
         measured.busy_workers *= self.share;
         let decided = self.auto.as_mut().is_some_and(|auto| auto.decide(&measured).is_some());
-        // A second without requests says nothing about the load to come.
+        // A second without requests gives no reason to change the policy.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
             return false;
         }
@@ -93,25 +96,26 @@ fn made(auto: &Option<Auto>, name: PolicyName, tuning: &Tuning) -> Made {
     auto.as_ref().map_or_else(|| name.entry().make(tuning), |auto| auto.current.explained(tuning))
 }
 
-/// If more than this share of the handlers' time passes no checkpoint, preempting the rest gains
-/// nothing.
+/// If more than this share of the handlers' time is spent in requests without checkpoints,
+/// preempting the other requests gains nothing.
 const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
 
-/// Share of workers that may be idle while requests still count as left over. A worker is idle for
-/// moments although requests wait elsewhere.
+/// If a smaller share of workers is idle, requests count as left over ([`are_left`]). It is above
+/// zero because a worker is idle for moments even while requests wait elsewhere.
 const IDLE_SHARE: f64 = 0.02;
-/// Share of the handlers' time that unfinished requests may take while the finished ones still
-/// count as representative.
+/// If unfinished requests take more than this share of the handlers' time, requests count as left
+/// over. The finished ones are then not representative.
 const UNENDED_SHARE: f64 = 0.1;
 
-/// Whether requests are left over: no worker is idle, or unfinished requests take much of the time.
+/// Whether requests are left over: almost no worker is idle, or unfinished requests take much of
+/// the time.
 fn are_left(recent: &Recent, workers: f64) -> bool {
     recent.busy_workers > 0.0
         && (recent.idle_workers < IDLE_SHARE * workers || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
 }
 
-/// The input for policies: all work of the last seconds, with the time that each request takes
-/// outside its handler. On emulated cores that is the charged time, on real ones the measured time.
+/// Turns `recent` into the input of policies, and adds the mean time that a request takes outside
+/// its handler. That time is charged on emulated cores, and measured on real ones.
 fn measured(recent: &Recent, emulated: bool, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
     times.run_to_completion = recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE;

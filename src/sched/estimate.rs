@@ -1,5 +1,5 @@
-//! Statistics of measured service times on which scheduling decisions rest. The server and the
-//! planner use the same functions, so they cannot disagree.
+//! Statistics of measured service times, the basis of scheduling decisions. The server and the
+//! planner (`loadgen plan`) use the same functions, so they cannot disagree.
 
 use crate::fate::CLASSES;
 use crate::time::Nanos;
@@ -11,16 +11,16 @@ pub struct ServiceTimes {
     pub run_to_completion: bool,
     /// Each service time with its number of requests, ascending.
     pub bins: Vec<(Nanos, u64)>,
-    /// Time per request that its worker spends outside the handler, to receive, dispatch and answer
-    /// it. Means and shares of time include it. Gaps and budgets do not: they are compared with the
-    /// CPU time that a checkpoint knows.
+    /// Time that a worker spends on each request outside the handler, to receive, dispatch and
+    /// answer it. Means and shares of time include it. Gaps and budgets leave it out, because a
+    /// checkpoint compares them with the CPU time inside the handler.
     pub beside: Nanos,
 }
 
 /// Measured service times of each class.
 pub type TimesOfClass = [ServiceTimes; CLASSES];
 
-/// A range of service times that almost no request has.
+/// A range of service times between light and heavy requests, in which almost no request lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Light requests take at most this long.
@@ -29,19 +29,20 @@ pub struct Gap {
     pub above: Nanos,
 }
 
-/// Buckets per octave: fine enough to place a budget, and coarse enough for a few thousand
-/// requests.
+/// Number of buckets per factor of two in service times: fine enough to place a budget, and coarse
+/// enough for a few thousand requests.
 const BUCKETS_PER_OCTAVE: f64 = 2.0;
 
-/// The least width of a gap, in buckets: a factor of four. In a narrower one, a request that
+/// The least width of a gap, in buckets: a factor of four. If the gap is narrower, a request that
 /// outlasts the light ones is likely to end soon anyway.
 const GAP_BUCKETS_MIN: usize = 4;
 
 /// The least number of requests on each side of a gap; fewer are outliers.
 const SIDE_MIN: u64 = 20;
 
-/// The most requests inside a gap, as a share of those on its thinner side. Interrupted light
-/// requests fall into the gap. A distribution with one hump has more there, however heavy its tail.
+/// The most requests inside a gap, as a share of the requests on the side that has fewer. It is
+/// above zero because light requests that were interrupted by the host fall into the gap. A
+/// distribution with one hump has more requests there, however heavy its tail is.
 const INSIDE_SHARE_MAX: f64 = 0.2;
 
 /// The least share of the workers' time that heavy requests above a gap must take.
@@ -79,8 +80,8 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
-    /// How much a wait of this length adds to the slowdown (latency over time in the handler), on
-    /// average. Zero without measurements.
+    /// How much a wait of this length adds to the mean slowdown (latency over time in the handler).
+    /// Zero without measurements.
     pub fn slowdown_by(&self, wait: Nanos) -> f64 {
         let added = |(took, count): &(Nanos, u64)| *count as f64 * wait.get() as f64 / took.get().max(1) as f64;
         self.bins.iter().map(added).sum::<f64>() / self.count().max(1) as f64
@@ -98,10 +99,10 @@ impl ServiceTimes {
         found.map_or(Nanos::ZERO, |(took, _)| *took)
     }
 
-    /// The unit in which queueing delays are measured: the mean square of the service times, with
-    /// `beside` added to each, over their mean. It equals the service time if all are equal, and is
-    /// near that of the heavy requests if there are a few. In an M/G/1 queue, the mean wait at load
-    /// L is L / (1 - L) / 2 of this unit (Pollaczek and Khinchine).
+    /// The unit in which queueing delays are expressed: E[S²] / E[S], for service times S with
+    /// `beside` added to each. It equals the service time if all requests take equally long. With a
+    /// few heavy requests it is near their service time. In an M/G/1 queue, the mean wait at load L
+    /// is L / (1 - L) / 2 units (Pollaczek and Khinchine).
     pub fn delay_unit(&self, beside: Nanos) -> Nanos {
         let sum = |power: i32| -> f64 {
             self.bins.iter().map(|(took, count)| (took.plus(beside).get() as f64).powi(power) * *count as f64).sum()
@@ -184,16 +185,16 @@ fn bucket_start(number: usize) -> Nanos {
     Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
 }
 
-/// How many workers to reserve softly for fresh requests. It is the number that they keep busy,
-/// plus its square root for bursts (square-root staffing: Halfin and Whitt, 1981). Heavy requests
-/// still run there, so a few workers too many cost little. `offered` is the load of all requests,
-/// as the mean number of busy workers.
+/// How many workers to reserve softly for fresh requests. It is the number of workers that these
+/// requests keep busy, plus its square root for bursts (square-root staffing: Halfin and Whitt,
+/// 1981). Heavy requests still run on reserved workers, so a few too many cost little. `offered` is
+/// the load of all requests, as the mean number of busy workers.
 ///
-/// The time outside handlers is left out, because every worker receives and answers. Reserved
-/// workers are no extra capacity: their heavy requests watch closely, which costs something at each
-/// arrival. An example was simulated on 14 workers: Extreme Bimodal at a load of 0.7, with stock
-/// overheads. With 8 reserved workers instead of 2, p99.9 of light slowdowns falls from 30 to 25.
-/// But the median of heavy latencies rises from 0.76 ms to 16 ms.
+/// The time outside handlers is left out, because every worker receives and answers. Each reserved
+/// worker costs something: its heavy requests watch closely, so each arrival takes some of their
+/// time. An example in the simulator is Extreme Bimodal on 14 workers at a load of 0.7, with
+/// default overheads. With 8 reserved workers instead of 2, the p99.9 slowdown of light requests
+/// falls from 30 to 25. But the median latency of heavy requests rises from 0.76 ms to 16 ms.
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)

@@ -1,25 +1,26 @@
-//! Groups: divide the workers of a large server, so that few contend for each queue. Each group has
-//! queues, sleepers and a watch set of its own. `runtime/sleep/README.md` (7) says when a group
-//! takes work from another.
+//! Divides the workers of a large server into groups, so that few workers contend for each queue.
+//! Each group has queues, sleepers and a watch set of its own. `runtime/sleep/README.md`, section
+//! 7, says when a group takes work from another.
 
 use crate::time::Nanos;
 
-/// About how many workers form a group. In virtual time, 64 workers on extreme-bimodal at a load of
-/// .9 have a p99.9 slowdown of 273. Four servers of 16 have 24.
+/// About how many workers form a group. In virtual time, 64 workers in one group have a p99.9
+/// slowdown of 273 on extreme-bimodal at a load of .9. Four servers of 16 workers each have 24.
 const WORKERS_PER_GROUP: usize = 16;
 
-/// The shortest interval at which other groups check a full one, because each check takes the cache
-/// lines of its queues. In virtual time, `steal` on extreme-bimodal at .7 has a p99.9 slowdown of
-/// 48 with 1 us and of 505 with 10 us.
+/// The shortest interval at which other groups check a full group. Each check pulls the cache lines
+/// of that group's queues to another CPU. An example in virtual time is `steal` on extreme-bimodal
+/// at a load of .7. The p99.9 slowdown is 48 with 1 us, and 505 with 10 us.
 pub const HELP_EVERY: Nanos = Nanos::from_micros(1);
 
-/// How long one sleeper of an idle group naps while another group is full, and so the longest that
-/// work waits there. A thousand wake-ups a second cost 3 % of an otherwise idle core.
+/// How long one sleeper of an idle group naps before it checks a full group again. Work in the full
+/// group waits at most this long for help. A thousand wake-ups a second cost 3 % of an otherwise
+/// idle core.
 pub const HELP_NAP: Nanos = Nanos::from_millis(1);
 
 /// Whether a worker takes a job from another group although its own has work. `own` and `others`
-/// are the jobs waiting in its group and in the other one. Hashing gives some groups a few percent
-/// more flows, and without this the whole backlog would collect there.
+/// are the jobs waiting in its group and in the other one. The kernel's hash gives some groups a
+/// few percent more flows. Without this rule, the whole backlog would collect in those groups.
 pub fn is_longer(others: usize, own: usize) -> bool {
     others > 2 * own + WORKERS_PER_GROUP
 }
@@ -71,7 +72,8 @@ mod tests {
         assert_eq!(sizes(37, 3), [13, 12, 12]);
     }
 
-    // A group takes from another until it has half as many, so no job goes back and forth.
+    // A group takes jobs only until it has half as many as the other, so no job moves back and
+    // forth.
     #[test]
     fn a_job_moves_between_groups_once() {
         assert!(is_longer(17, 0) && !is_longer(16, 0) && is_longer(37, 10) && !is_longer(36, 10));

@@ -1,11 +1,11 @@
-//! The plain values between a policy and its worker: questions, outcomes and answers. Also
-//! [`Topology`], which worker is in which pool.
+//! The plain values that a policy and a worker exchange: questions, outcomes and answers. Also
+//! [`Topology`], which says which worker is in which pool.
 
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// A worker's number, from 0. Its deque and its sockets, one for each address, have the same
-/// number. Policies see all sockets of a worker as one.
+/// A worker's number, from 0. The worker's deque and its sockets have the same number. A worker has
+/// one socket for each address of the server; policies see all of them as one.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
@@ -17,12 +17,13 @@ pub enum Step {
     Own,
     /// Take a job from the queue of this pool.
     Queue(PoolId),
-    /// Receive a batch from the socket of this worker. If it has several, from the next one that
-    /// holds something.
+    /// Receive a batch from the socket of this worker. If the worker has several sockets, receive
+    /// from the next one that holds datagrams.
     Receive(WorkerId),
     /// Receive from the next socket in an order that all workers share.
     ReceiveNext,
-    /// Ask the watch set which sockets hold something ([`Local::noticed`](super::Local::noticed)).
+    /// Ask the watch set which sockets hold datagrams, and remember them in
+    /// [`Local::noticed`](super::Local::noticed).
     Look,
     /// Steal half of the jobs in the deque of this worker. If the deque is the own one, take the
     /// oldest job.
@@ -83,7 +84,7 @@ pub enum Resume {
     Here,
     /// The job continues in this pool, after a hop.
     In(PoolId),
-    /// The job continues with a long piece of work that passes no checkpoint, so it needs a permit.
+    /// The job continues with a long piece of work without checkpoints, so it needs a permit.
     Uninterrupted,
 }
 
@@ -94,7 +95,7 @@ pub enum Watch {
     Never,
     /// The job watches by the kernel's notices if there are any, otherwise as [`Watch::Looks`].
     Notices,
-    /// The job polls the sockets, at a small share of the CPU time
+    /// The job polls the sockets at an interval for which polls take 3 % of the CPU time
     /// ([`look_interval`](super::look_interval)).
     Looks,
     /// The job polls the sockets once in this time.
@@ -110,8 +111,8 @@ pub enum Verdict {
     Yield,
     /// The job yields if a fresh request waits and no worker is free for it. Otherwise it runs on.
     YieldIfWanted,
-    /// The job yields if another one waits in the queue of its pool. Otherwise it runs on, and also
-    /// while the queues are half full, because a job without room in a queue would be lost.
+    /// The job yields if another one waits in the queue of its pool. It runs on if none waits, or
+    /// if the queues are half full: a job without room in a queue would be lost.
     TakeTurns,
     /// The job moves to this pool.
     Hop(PoolId),
@@ -119,11 +120,11 @@ pub enum Verdict {
 
 /// What a policy may read of its surroundings; values may be stale.
 pub trait View {
-    /// When this worker began its current job, moved later by the time that the job waited. `None`
-    /// while it runs none.
+    /// When this worker began its current job. If the job ran before, the time is earlier by the
+    /// CPU time that it has used. `None` while the worker runs no job.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-    /// Whether `worker` is parked because the process may use fewer CPUs. It seems busy with one
-    /// job and never yields.
+    /// Whether `worker` is parked because the process may use fewer CPUs. A parked worker seems
+    /// busy with one job, and never yields.
     fn is_parked(&self, _worker: WorkerId) -> bool {
         false
     }

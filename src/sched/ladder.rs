@@ -5,7 +5,7 @@ use crate::fate::CLASSES;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
-/// The most levels after the first. Each one adds two queues to a search that finds nothing.
+/// The most levels after the first. Each level adds two queues to every search that finds nothing.
 pub const LIMITS_MAX: usize = 7;
 
 /// The levels that a request passes through as it uses CPU time: pairs of the CPU time from which a
@@ -46,8 +46,8 @@ impl Ladder {
         self.0.iter().skip(1).map(|(from, _)| *from)
     }
 
-    /// Whether `other` differs by noise only: the first level is the same, and each limit is near a
-    /// limit of the other ladder.
+    /// Whether `other` differs only as much as noise in the measurements explains. The first level
+    /// must be the same, and each limit near a limit of the other ladder.
     fn is_like(&self, other: &Ladder) -> bool {
         let in_one = |from: &Ladder, to: &Ladder| from.limits().all(|a| to.limits().any(|b| a.is_near(b)));
         self.first() == other.first() && in_one(self, other) && in_one(other, self)
@@ -106,7 +106,8 @@ impl Ladders {
         of_class && self.all.is_like(&other.all)
     }
 
-    /// Describes the classes whose requests begin above level 0; empty if there is none.
+    /// A text that names the classes whose requests begin above level 0; empty if there is no such
+    /// class.
     pub fn classes_text(&self) -> String {
         let classes = self.of_class.iter().flat_map(|of_class| of_class.iter().enumerate());
         let above = classes.filter(|(_, ladder)| ladder.first() > 0);

@@ -1,11 +1,11 @@
-//! Policies: pure decisions without side effects.
+//! Policies: they decide about requests and workers, as pure functions without side effects.
 //!
-//! A [`Policy`] is a value. It says which worker is in which pool, where requests wait, where a
+//! A [`Policy`] is plain data. It says which worker is in which pool, where requests wait, where a
 //! free worker looks, and when a running request yields. [`turn`] is the state machine of a worker
-//! that follows the policy. It tries one place after another ([`Policy::search`]), places jobs
-//! ([`Policy::place`]) and asks whether a running job stays ([`Policy::at_checkpoint`]). Nothing
-//! here reads a clock or touches a thread, an atomic or a socket. A policy sees its surroundings
-//! through a [`View`], which may be stale.
+//! that follows the policy. It asks the policy where to search next ([`Policy::search`]), where a
+//! job waits ([`Policy::place`]), and whether a running job runs on ([`Policy::at_checkpoint`]).
+//! Nothing here reads a clock or touches a thread, an atomic or a socket. A policy sees the other
+//! workers and the queues through a [`View`], which may be stale.
 
 mod adapt;
 pub mod auto;

@@ -1,15 +1,15 @@
-//! Which watched sockets hold something, by a look or by a notice of the kernel.
+//! The result of a look or of a kernel's notice: which watched sockets hold datagrams.
 
 use super::interface::WorkerId;
 use arrayvec::ArrayVec;
 
-/// The most sockets that are remembered: more than one worker serves before it looks again.
+/// The most sockets that are remembered. A worker serves fewer than this before it looks again.
 const NAMED_MAX: usize = 8;
 
 /// The sockets in which a look or notice found something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Number of socket descriptors that hold something.
+    /// Number of socket descriptors that hold datagrams.
     pub waiting: usize,
     /// The workers whose sockets to try first, in reverse order.
     named: ArrayVec<WorkerId, NAMED_MAX>,
@@ -18,7 +18,8 @@ pub struct Noticed {
 }
 
 impl Noticed {
-    /// Collects the owners of descriptors that hold something, in the order to try them.
+    /// Collects the owners of descriptors that hold datagrams. They are tried in the order of
+    /// `owners`.
     pub fn of(owners: impl IntoIterator<Item = WorkerId>) -> Noticed {
         let mut noticed = Noticed::default();
         for owner in owners {
@@ -31,7 +32,7 @@ impl Noticed {
         noticed
     }
 
-    /// Marks the finding as a notice of the kernel.
+    /// Marks the result as found by a notice of the kernel.
     pub fn by_kernel(self) -> Noticed {
         Noticed { by_kernel: true, ..self }
     }

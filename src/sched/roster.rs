@@ -9,13 +9,13 @@ use super::policy::Policy;
 #[derive(Clone, Debug)]
 pub struct Roster {
     seats: Box<[Seat]>,
-    /// Sleeping workers that no other has woken yet, in the order of falling asleep.
+    /// Sleeping workers that no other worker has woken yet, in the order in which they fell asleep.
     asleep: Vec<WorkerId>,
     /// The sleeper that watches the sockets of busy workers, if there is one.
     pub watcher: Option<WorkerId>,
 }
 
-/// What the policy allows a worker.
+/// A worker's pool and role under its policy.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     pool: PoolId,
@@ -26,7 +26,7 @@ struct Seat {
 impl Seat {
     fn new(worker: WorkerId, policy: &Policy) -> Seat {
         let pool = policy.topology.pool_of(worker);
-        // A single worker has no other to watch.
+        // A single worker has no other socket to watch.
         Seat { pool, candidate: policy.topology.workers > 1 && policy.receives_others(pool) }
     }
 }
@@ -58,7 +58,7 @@ impl Roster {
         self.watcher == Some(worker)
     }
 
-    /// The sleeping workers, in the order of falling asleep.
+    /// The sleeping workers, in the order in which they fell asleep.
     pub fn asleep(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.asleep.iter().copied()
     }
@@ -91,7 +91,7 @@ impl Roster {
     }
 
     /// Passes the watcher's role to another sleeper, before the watcher works. Without a candidate,
-    /// the next one that falls asleep takes it.
+    /// the next worker that falls asleep takes the role.
     pub fn hand_on(&mut self) {
         let next = self.asleep().find(|&sleeper| self.seats[sleeper].candidate);
         self.watcher = next;

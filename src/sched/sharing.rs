@@ -13,7 +13,7 @@ pub fn steal_limit(victims: usize, own: usize) -> usize {
     victims.div_ceil(2).min(STEAL_MAX).min(DEQUE_PLACES.saturating_sub(own)).max(1)
 }
 
-/// Two neighbouring shards, drawn at random, of which job number `turn` of `producer` enters the
+/// Draws two neighbouring shards at random for job number `turn` of `producer`, which enters the
 /// shorter one. Take them modulo the number of shards. The same arguments give the same shards.
 pub fn shards(producer: usize, turn: usize) -> [usize; 2] {
     let seed = ((producer as u64) << 48).wrapping_add(turn as u64);

@@ -1,4 +1,4 @@
-//! Does every policy search everything it may serve, in its order, and then stop?
+//! Does a search of every policy try all places that may hold jobs, in its order, and then stop?
 
 mod levels;
 mod looks;
@@ -112,8 +112,8 @@ fn search_of(policy: &Policy, local: &mut Local) -> Vec<Step> {
     steps
 }
 
-// Where does a search look, and in which order? Steps of a group may come in any order. At the end
-// it looks for what other policies may have left.
+// Where does a search look, and in which order? Steps in one inner list may come in any order. At
+// the end it searches queues where other policies may have left jobs.
 #[test]
 fn each_policy_has_its_order() {
     use Step::{Own, Queue, Receive, Steal};
@@ -124,7 +124,8 @@ fn each_policy_has_its_order() {
         (&isolated, 3, vec![&[Own][..], &[Receive(3)]], 0),
         (&global, 0, vec![&[Queue(0)], &[Own], &sockets], 1),
         (&in_order, 0, vec![&[Queue(0)], &[Own], &others, &sockets], 1),
-        // Worker 3 is soon back.
+        // No step receives from worker 3's socket, because it has been in its job only for a
+        // moment.
         (&steal, 0, vec![&[Own], &[Receive(0)], &others, &[Receive(1), Receive(2)]], 0),
         (&pools, 1, vec![&[Own], &[Queue(0)], &sockets, &[Steal(0)]], 3),
         (&pools, 2, vec![&[Queue(1)], &[Own]], 3),
@@ -141,7 +142,7 @@ fn each_policy_has_its_order() {
     }
 }
 
-/// Before a worker rests, has it looked at everything it may serve, whatever earlier searches
+/// Before a worker rests, has it searched all places that may hold jobs, whatever earlier searches
 /// found?
 #[test]
 fn after_any_finds_a_resting_worker_has_looked_everywhere() {
@@ -153,7 +154,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
                 let mut local = Local::new(worker, &policy.topology);
                 for digit in 0..3 {
                     let mut walk = policy.search(&mut local, NOW, &FIXED);
-                    // Something found ends the search here.
+                    // A step that finds something ends the search.
                     let tries = sequence / DEPTH.pow(digit) % DEPTH;
                     (0..tries).for_each(|_| _ = walk.next(&mut local, NOW, &FIXED));
                 }

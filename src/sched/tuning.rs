@@ -1,4 +1,5 @@
-//! What policies are made from, in the server, the simulator, the planner and `loadgen compare`.
+//! The input from which policies are made, in the server, the simulator, the planner and `loadgen
+//! compare`.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use crate::fate::labels;
@@ -6,17 +7,19 @@ use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// Default of [`Policy::stuck_after`](super::Policy::stuck_after), before the time scale. Longer
-/// than a light request with its kernel part, and shorter than anything worth waiting for.
+/// Default of [`Policy::stuck_after`](super::Policy::stuck_after), before the time scale. It is
+/// longer than a light request with its kernel part, so thieves leave a socket alone whose worker
+/// is soon back.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
 /// The range of [`MaxWait::For`].
 const FOR_MIN: Nanos = Nanos::from_micros(1);
 const FOR_MAX: Nanos = Nanos::from_secs(3_600);
 
-/// With groups, passing a request on costs this many times as much, because 16 workers contend for
-/// the queue. In virtual time, take 64 workers with fixed costs of 10 us at .7. Their p99.9
-/// slowdown is 2.4 under `global`, and 2.2 with one level. With 2.5 us, `global` falls behind.
+/// With groups, passing on a request counts as this many times as expensive, because 16 workers
+/// contend for the queue. An example in virtual time is 64 workers with fixed costs of 10 us at a
+/// load of .7. The p99.9 slowdown is 2.4 under `global`, and 2.2 with one level. With costs of 2.5
+/// us, `global` cannot keep up.
 const AMONG_GROUPS: u64 = 8;
 
 /// The input of policies: workers, settings, costs and measurements.
@@ -64,10 +67,11 @@ pub struct Measured {
     pub parked: usize,
     /// Service times of each class; `None` if policies may not know classes.
     pub of_class: Option<Box<TimesOfClass>>,
-    /// Whether the mix of requests has just shifted, so that these are of the last second alone.
+    /// Whether the mix of requests has just shifted. If so, these measurements are of the last
+    /// second alone.
     pub has_shifted: bool,
     /// Whether requests are left over: no worker was idle, or much of the work went into unfinished
-    /// requests. Then the requests that end say little about those that arrive.
+    /// requests. If so, the finished requests are not representative of those that arrive.
     pub are_left: bool,
 }
 
@@ -90,7 +94,7 @@ labels! {
 /// How long requests may wait before they are shed: the setting `max-wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MaxWait {
-    /// A measured limit, which applies only while there is a standing queue.
+    /// Measured limits, the shorter of which applies only while there is a standing queue.
     Auto,
     /// Requests may wait without limit.
     Off,
@@ -140,32 +144,32 @@ impl Tuning {
         self.yield_cost.plus(self.look_cost.times(3))
     }
 
-    /// Whether workers have the time to pass each request on to another worker, which looks for it
-    /// and takes it as after a yield.
+    /// Whether workers have the time to pass on each request. The cost is a yield and a look on one
+    /// side, and a yield on the other.
     pub(crate) fn has_time_to_pass_on(&self, measured: &Measured) -> bool {
         let cost = self.giving_way_cost().plus(self.yield_cost).times(if self.groups == 1 { 1 } else { AMONG_GROUPS });
         let share = cost.get() as f64 / measured.times.mean().get().max(1) as f64;
         measured.busy_workers < self.working(Some(measured)) as f64 * (1.0 - share)
     }
 
-    /// Number of workers that do not park, as far as is measured.
+    /// Number of workers that are not parked, at least one. Without a measurement, all.
     pub(crate) fn working(&self, measured: Option<&Measured>) -> usize {
         self.workers.saturating_sub(measured.map_or(0, |measured| measured.parked)).max(1)
     }
 
-    /// How many notices a worker has the time to take between two of its own, at the measured load.
-    /// `watchers` workers take turns in receiving notices. [`u32::MAX`] before anything is
+    /// How many notices a worker could take in the time between two of its own, at the measured
+    /// load. `watchers` workers take turns in receiving notices. [`u32::MAX`] before anything is
     /// measured.
     pub(crate) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
         let count = |measured: &Measured| {
             let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;
-            // Infinite without arrivals or cost, which becomes the largest number.
+            // Without arrivals or cost the quotient is infinite, and becomes the largest number.
             (gap / self.notice_cost.get() as f64) as u32
         };
         self.measured.as_ref().map_or(u32::MAX, count)
     }
 
-    /// `time`, which is not a setting, multiplied by the time scale.
+    /// `time` multiplied by the time scale, for times that are not settings.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }

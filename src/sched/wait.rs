@@ -18,14 +18,14 @@ labels! {
 /// CPU time of a sleep: two system calls, two context switches, and cold caches.
 const SLEEP_COST: Nanos = Nanos::from_micros(10);
 
-/// Time from waking a sleeping worker until it runs. Its CPU may serve other threads meanwhile.
+/// Time from waking a sleeping worker until it runs. Its CPU may run other threads meanwhile.
 pub const WAKE_LATENCY: Nanos = Nanos::from_micros(20);
 
-/// How long a worker spins before it sleeps: four times the saving. Idle times vary, and a shorter
-/// limit cuts useful spins short.
+/// How long a worker spins before it sleeps: four times the cost of a sleep. Idle times vary, and a
+/// shorter limit would end many spins just before work arrives.
 const SPIN_MAX: Nanos = Nanos::from_micros(40);
 
-/// Useless spinning may take one part in this many of the time that the worker works: a quarter.
+/// A worker may waste one part in this many of its working time, a quarter, on spinning.
 const OF_WORK: i64 = 4;
 
 /// Idle and working times longer than this count as this long.
@@ -36,10 +36,11 @@ const IDLE_TIMES: i64 = 8;
 
 /// Whether one worker should spin when it has nothing to do.
 ///
-/// Spinning through an idle time costs that time and saves a sleep. An idle time longer than
-/// `SPIN_MAX` costs that much and saves nothing. A worker spins while its last idle times saved
-/// more CPU time than they cost. A quarter of the working time in between is added to the savings.
-/// A busy worker has few idle times, and after each sleep a request waits.
+/// To spin through a short idle time costs that time and saves a sleep. In an idle time longer than
+/// `SPIN_MAX`, spinning costs `SPIN_MAX` and saves nothing. A worker spins as long as it has lately
+/// saved more CPU time than it cost. A quarter of the working time in between is added to the
+/// savings. So a worker that works much may spin more, because after each sleep a request waits for
+/// the wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinning {
     wait: Wait,
@@ -52,8 +53,8 @@ pub struct Spinning {
 }
 
 impl Spinning {
-    /// The state of a worker that has not been idle yet. On emulated cores times are `scale` times
-    /// as long.
+    /// The state of a worker that has not been idle yet. On emulated cores, all times are `scale`
+    /// times as long.
     pub const fn new(wait: Wait, scale: u64) -> Spinning {
         Spinning { wait, scale, gain: SLEEP_COST.get() as i64, busy_from: Nanos::ZERO }
     }
@@ -67,8 +68,8 @@ impl Spinning {
         }
     }
 
-    /// Notes that the worker had nothing to do from `since` to `until`, without the latency of
-    /// waking.
+    /// Notes that the worker had nothing to do from `since` to `until`. The latency of waking is
+    /// not part of this time.
     pub fn on_idle(&mut self, since: Nanos, until: Nanos) {
         let unscaled = |time: Nanos| (time.get() / self.scale).min(TIME_MAX.get()) as i64;
         let (worked, idle) = (unscaled(since.minus(self.busy_from)), unscaled(until.minus(since)));
@@ -105,7 +106,8 @@ mod tests {
             assert_eq!(after(&[]), 40, "as long as nothing is known");
             assert_eq!([after(&[9; 100]), after(&[11; 100]), after(&[1_000; 5])], [40, 0, 0]);
             assert_eq!(after(&[[1_000; 20], [5; 20]].concat()), 40);
-            // One in 25 is long: 24 x 8 us saved, 40 us lost. Then two in three.
+            // First one idle time in 25 is long: spinning saves 24 x 8 us and loses 40 us. Then two
+            // in three are long.
             assert_eq!(
                 [after(&[[2; 24].as_slice(), &[1_000]].concat().repeat(9)), after(&[2, 999, 999].repeat(9))],
                 [40, 0]

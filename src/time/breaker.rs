@@ -1,4 +1,4 @@
-//! A circuit breaker: stops using something that failed, and tries it again after a minute.
+//! A circuit breaker: after a failure, a feature is not used for a minute, then tried again.
 
 use super::Nanos;
 
@@ -10,8 +10,8 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// How long a breaker stays open. One failure a minute costs nothing, and a device or limit may
-    /// have changed by then.
+    /// How long a breaker stays open. One failure a minute costs almost nothing, and a device or a
+    /// limit may have changed by then.
     pub(crate) const AGAIN_AFTER: Nanos = Nanos::from_secs(60);
 
     /// Whether the breaker is open: the last try failed.
@@ -19,7 +19,7 @@ impl Breaker {
         self.again_at > Nanos::ZERO
     }
 
-    /// Whether to use the guarded thing `now`: the breaker is closed, or a new try is due.
+    /// Whether to use the guarded feature at `now`: the breaker is closed, or a new try is due.
     pub(crate) fn allows(&self, now: Nanos) -> bool {
         now >= self.again_at
     }

@@ -1,14 +1,15 @@
-//! A token bucket that gains tokens each tick and keeps those of a few ticks.
+//! A token bucket. It gains tokens in each tick, and holds at most the tokens of a few ticks.
 
 use super::Nanos;
 
 /// The rate and depth of a token bucket. The caller keeps the state: a `u64`, zero at the start.
-/// Its upper half is the number of a tick, its lower half the tokens left then.
+/// Its upper half is the number of the last tick (plus `kept`), its lower half the tokens left
+/// then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket<const TICK_NS: u64> {
     /// Tokens gained in each tick.
     pub(crate) each: u32,
-    /// The depth, in ticks: the most that is kept is `each * kept` tokens. An unused bucket is
+    /// The depth, in ticks: the bucket holds at most `each * kept` tokens. An unused bucket is
     /// full.
     pub(crate) kept: u32,
 }
@@ -19,16 +20,16 @@ impl<const TICK_NS: u64> TokenBucket<TICK_NS> {
         (now.get() / TICK_NS) as u32
     }
 
-    /// The next state. `seen` is the last one; `change` maps the tokens there are `now` to the
-    /// tokens that remain.
+    /// The next state, after the state `seen`. `change` gets the number of tokens at `now`, and
+    /// returns how many remain.
     pub(crate) fn after(&self, seen: u64, now: Nanos, change: impl FnOnce(u32) -> u32) -> u64 {
         let (last, left, tick) = ((seen >> 32) as u32, seen as u32, self.tick(now).wrapping_add(self.kept));
         let tokens = if last == tick { left } else { self.refilled(left, tick.wrapping_sub(last)) };
         u64::from(tick) << 32 | u64::from(change(tokens))
     }
 
-    /// The tokens after `ticks` ticks, where `left` were left before. Not inlined: most calls are
-    /// within one tick.
+    /// The tokens after `ticks` further ticks, if `left` were left before. Not inlined, because
+    /// most calls come in the same tick as the last one.
     #[cold]
     fn refilled(&self, left: u32, ticks: u32) -> u32 {
         // A thread with an older `now` than another thread adds nothing.

@@ -1,6 +1,6 @@
-//! The clocks. Measurements use monotonic time, the cost of steps CPU time of a thread, and only
-//! the kernel's receive stamps real time. In tests of this crate, a thread may have a monotonic
-//! clock that it moves itself.
+//! The clocks. Measurements use monotonic time. The cost of steps is CPU time of a thread. Real
+//! time is read only to compare it with the kernel's receive timestamps. In tests of this crate, a
+//! thread may have a monotonic clock that it moves itself.
 //!
 //! ```
 //! use forebay::time::clock;
@@ -16,20 +16,20 @@ use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Monotonic time since this process first called this.
+/// Monotonic time since the first reading of this clock in this process.
 #[inline]
 pub fn now() -> Nanos {
     #[cfg(test)]
     if let Some(now) = in_virtual_time::now() {
         return now;
     }
-    // `Instant` reads the same clock, but has no number to give; the way through `Duration` costs a
-    // third of a reading.
+    // `Instant` reads the same clock, but can only be turned into a number through `Duration`,
+    // which costs a third of a reading.
     let now = read(ClockId::CLOCK_MONOTONIC);
     now.minus(start().0)
 }
 
-/// When the clock of [`now`] started, by both ways to read it.
+/// When the clock of [`now`] started, as a number and as an `Instant`.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place that tells how both relate")]
 pub(super) fn start() -> (Nanos, Instant) {
@@ -40,7 +40,7 @@ pub(super) fn start() -> (Nanos, Instant) {
 #[inline]
 fn read(clock: ClockId) -> Nanos {
     let now = clock_gettime(clock).expect("every kernel has this clock");
-    // Both are positive, and 64 bits of nanoseconds last for centuries.
+    // Both parts are positive, and 64 bits of nanoseconds suffice for centuries.
     Nanos::new(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
 }
 
@@ -54,8 +54,8 @@ pub fn of_thread() -> Nanos {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Real time (`CLOCK_REALTIME`) since the Unix epoch, the clock of the kernel's receive stamps. It
-/// may jump; [`Nanos::minus`] makes a negative difference zero.
+/// Real time (`CLOCK_REALTIME`) since the Unix epoch, the clock of the kernel's receive timestamps.
+/// It may jump; [`Nanos::minus`] makes a negative difference zero.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the real-time clock")]
 pub fn realtime() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)

@@ -35,7 +35,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| error())?;
     let (_, unit_ns) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(error)?;
-    // Floats saturate to integers, so a far too long duration is still too long.
+    // The cast saturates, so a number that is far too large still counts as too long.
     let duration = Nanos::new((number * unit_ns).round() as u64);
     if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
 }

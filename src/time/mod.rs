@@ -1,5 +1,5 @@
-//! [`Nanos`], one type for durations and points in time. Only [`clock`] reads clocks, so `sched`,
-//! which must not read any, can still calculate with time.
+//! [`Nanos`], one type for durations and points in time. Only the module [`clock`] reads clocks. So
+//! `sched`, which must not read a clock, can still calculate with time.
 //!
 //! ```
 //! use forebay::time::{Nanos, clock, parse_duration};
@@ -10,8 +10,8 @@
 //! assert_eq!(clock::now().minus(deadline), Nanos::ZERO); // it has not passed
 //! ```
 
-/// Makes the `Debug` form of an error its text, because a `main` that returns a `Result` prints
-/// `Debug`.
+/// Makes `Debug` of an error show the same text as `Display`, because a `main` that returns a
+/// `Result` prints errors by `Debug`.
 macro_rules! show_as_text {
     ($error:ty) => {
         impl std::fmt::Debug for $error {
@@ -43,8 +43,8 @@ use std::time::{Duration, Instant};
 
 /// Nanoseconds: a duration, or a point on the monotonic clock since the start of the process.
 ///
-/// Arithmetic saturates at both ends. A difference that a clock step makes negative is zero, and a
-/// deadline beyond the range is never.
+/// Arithmetic saturates at both ends. If a clock step makes a difference negative, it is zero. A
+/// deadline beyond the range is [`Nanos::MAX`], "never".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
@@ -104,8 +104,8 @@ impl Nanos {
         Nanos(self.0.saturating_mul(factor))
     }
 
-    /// Whether neither time is more than twice the other, so that two measured limits may differ by
-    /// noise only.
+    /// Whether neither time is more than twice the other. Two measured limits that are so near may
+    /// differ by noise only.
     pub(crate) fn is_near(self, other: Nanos) -> bool {
         self <= other.times(2) && other <= self.times(2)
     }
@@ -139,8 +139,8 @@ impl fmt::Display for Nanos {
 }
 
 /// A table of times that several threads read and write, `N` in each row. A clone shares the same
-/// rows. The times of a row are not written together: a reader may see a new one beside an old one.
-// Ordering: relaxed, as no time depends on another.
+/// rows. A row is not written atomically: a reader may see a new time beside an old one.
+// Ordering: relaxed, because no time depends on another.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTimes<const N: usize> {
     rows: Arc<[CachePadded<[AtomicU64; N]>]>,
@@ -161,8 +161,8 @@ impl<const N: usize> SharedTimes<N> {
         self.rows[row].each_ref().map(|time| Nanos::new(time.load(Ordering::Relaxed)))
     }
 
-    /// Sets one time of `row`. Write only changed values: a write takes the cache line from other
-    /// threads.
+    /// Sets one time of `row`. Call it only to change a value, because a write takes the cache line
+    /// from other threads.
     ///
     /// # Panics
     /// If there is no such row or time.

@@ -1,9 +1,10 @@
-//! Tells when a condition begins and ends, with hysteresis, so that the log is not flooded.
+//! Reports when a condition begins and ends, with hysteresis, so that a condition that flickers
+//! does not flood the log.
 
 use super::Nanos;
 
-/// Default hysteresis: a condition must be over for this long before the log says so. One that
-/// flickers gives at most two lines in ten seconds.
+/// Default hysteresis: a condition must be over for this long before its end is reported. So a
+/// condition that flickers gives at most two log lines in ten seconds.
 pub(crate) const QUIET: Nanos = Nanos::from_secs(10);
 
 /// Follows one condition and reports its beginning and its end, once each.
@@ -21,8 +22,8 @@ pub(crate) enum Turn {
 }
 
 impl Onset {
-    /// Takes a reading: whether the condition holds `now`. It ends once it has not held for
-    /// `quiet`.
+    /// Takes a reading: whether the condition holds at `now`. Its end is reported once it has not
+    /// held for `quiet`.
     pub(crate) fn see(&mut self, holds: bool, quiet: Nanos, now: Nanos) -> Option<Turn> {
         if holds {
             return self.last.replace(now).is_none().then_some(Turn::Begins);

@@ -1,5 +1,5 @@
-//! The file in which a host's overheads stand: `loadgen calibrate` writes it,
-//! `--overheads file:PATH` reads it.
+//! The file of a host's overheads: `loadgen calibrate` writes it, and `--overheads file:PATH` reads
+//! it.
 
 use super::{Overheads, STEP_MAX};
 use crate::time::parse_duration;
@@ -7,18 +7,18 @@ use std::fs::File;
 use std::io::Read as _;
 use toml::de::{DeTable, DeValue};
 
-/// The schema that the file names.
+/// Name and version of the file's format.
 pub const SCHEMA: &str = "forebay-overheads/1";
-/// Where `loadgen calibrate` writes unless another path is given, in the working directory: what
-/// `measured` reads.
+/// Default path of the file, in the working directory. `loadgen calibrate` writes it, and
+/// `--overheads measured` reads it.
 pub const DEFAULT_PATH: &str = "forebay-overheads.toml";
-/// The largest file that is read: a thousand times what is written.
+/// The largest file that is read: a thousand times as large as a written one.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The overheads in the file at `path`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// What is wrong with the file, in words.
 pub(super) fn read(path: &str) -> Result<Overheads, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
@@ -29,7 +29,7 @@ pub(super) fn read(path: &str) -> Result<Overheads, String> {
     parse(&text)
 }
 
-/// The overheads that `text` holds: all steps, each once, and the schema.
+/// The overheads in `text`, which must have the schema and every step exactly once.
 fn parse(text: &str) -> Result<Overheads, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
@@ -68,7 +68,7 @@ mod tests {
         format!("schema = \"{SCHEMA}\"\n{}", lines.concat())
     }
 
-    // Is what is written read back, and is all that is wrong with a file one clear error?
+    // Is a written file read back unchanged? Does every fault of a file give a clear error?
     #[test]
     fn a_file_is_whole_or_refused() {
         let right = text(&Overheads::STOCK);

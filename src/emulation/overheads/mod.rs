@@ -1,10 +1,11 @@
-//! What each step costs beside the work itself, by name or as measured on this host.
+//! The CPU time of each step of a server besides the work itself: in named sets, or as measured on
+//! this host.
 
 #[cfg(feature = "cli")]
 pub mod file;
 #[cfg(not(feature = "cli"))]
 mod file {
-    //! No file can be read without a reader of TOML.
+    //! Without the feature `cli` there is no TOML parser, so no file can be read.
     pub(super) const DEFAULT_PATH: &str = "forebay-overheads.toml";
 
     pub(super) fn read(_: &str) -> Result<super::Overheads, String> {
@@ -16,7 +17,7 @@ use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// Defines [`Overheads`]. A row is a step, and its name in flags and files.
+/// Defines [`Overheads`]. Each row is a step, and its name in flags and files.
 macro_rules! steps {
     ($($(#[$meaning:meta])+ $step:ident = $name:literal,)+) => {
         /// CPU time of the steps of a server.
@@ -42,11 +43,11 @@ macro_rules! steps {
 steps! {
     /// Stealing jobs from another worker's deque.
     steal = "steal",
-    /// Taking a job that another worker held last out of a queue that workers share.
+    /// Taking a job from a shared queue, if another worker had the job before.
     hop = "hop",
-    /// Stepping aside: pause, queue, resume.
+    /// A yield: to pause a job, queue it, and resume it.
     yield_ = "yield",
-    /// From the moment that wakes a sleeping worker to its first step.
+    /// From the event that wakes a sleeping worker to the worker's first step.
     wake = "wake",
     /// Receiving one datagram.
     receive = "receive",
@@ -54,19 +55,19 @@ steps! {
     send = "send",
     /// Polling for datagrams: a receive that finds none.
     poll = "poll",
-    /// Looking from within a job whether anything waits in the sockets of busy workers.
+    /// A look: polling, from within a job, whether the sockets of busy workers hold datagrams.
     look = "look",
-    /// Taking the kernel's notice of an arrival, looking where it is, and asking for the next
+    /// Taking the kernel's notice of an arrival, finding its socket, and asking for the next
     /// notice.
     notice = "notice",
     /// Passing a checkpoint.
     checkpoint = "checkpoint",
-    /// How long an operation keeps a queue between workers, a socket or the watch set from other
-    /// workers. For a worker that meets no other this is part of the steps above. Virtual time
-    /// alone charges it.
+    /// How long an operation locks out other workers from a shared queue, a socket or the watch
+    /// set. Without contention, this time is already part of the steps above. Only virtual time
+    /// charges it.
     serial = "serial",
-    /// How much longer an operation takes for each other worker that uses the same place or waits
-    /// for it; without [`Overheads::serial`] workers never meet. Virtual time alone charges it.
+    /// How much longer an operation takes for each other worker that uses the same place, or waits
+    /// for it. Without [`Overheads::serial`] there is no contention. Only virtual time charges it.
     contend = "contend",
 }
 
@@ -75,16 +76,17 @@ const fn ns(ns: u64) -> Nanos {
 }
 
 impl Overheads {
-    /// A steal and a yield cost 0.1 us, shared queues and the network nothing: what the
-    /// literature's simulations, and the table in `benches/simulate.md`, assume.
+    /// A steal and a yield cost 0.1 us, shared queues and the network nothing. Simulations in the
+    /// literature assume this, and so does the table in `benches/simulate.md`.
     pub const LAB: Overheads = Overheads { steal: ns(100), yield_: ns(100), ..Overheads::NONE };
 
     /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets. For each datagram of
     /// a batch, sendmmsg takes 2.3 us and recvmmsg 0.38 us. An empty receive takes 0.18 us, and a
     /// wake-up 20 us. A look at the watch set takes 0.15 us, a notice with the request for the next
-    /// one 0.9 us. A checkpoint that finds nothing takes 2 ns. Hand-overs are a core-to-core round
-    /// trip (43 to 350 ns there) and a queue. A push or a pop takes one thread alone 12 ns, and two
-    /// at once 30 ns each, one after the other.
+    /// one 0.9 us. A checkpoint that finds nothing takes 2 ns. A steal or a hop takes a
+    /// core-to-core round trip (43 to 350 ns there) and a queue operation. A push or a pop takes 12
+    /// ns on one thread alone. If two threads contend, each operation takes 30 ns, one after the
+    /// other.
     pub const STOCK: Overheads = Overheads {
         steal: ns(200),
         hop: ns(200),
@@ -103,32 +105,32 @@ impl Overheads {
     const NAMED: [(&'static str, Overheads); 3] =
         [("none", Overheads::NONE), ("lab", Overheads::LAB), ("stock", Overheads::STOCK)];
 
-    /// The same steps on cores on which everything lasts `factor` times as long.
+    /// The same steps on cores on which everything takes `factor` times as long.
     pub fn times(self, factor: u64) -> Overheads {
         self.mapped(|step| step.times(factor))
     }
 
-    /// What the way of one request in and out costs: a receive and a send. With the work itself it
-    /// is what a request takes of a worker's capacity.
+    /// The cost of a receive and a send. Together with the work itself, this is the time that a
+    /// request takes of a worker.
     pub const fn per_request(&self) -> Nanos {
         self.receive.plus(self.send)
     }
 
-    /// CPU time of a look that finds something in `sockets` sockets. With one socket it takes three
-    /// times as long as in vain. Each other socket adds as much as a look in vain. (Measured on the
-    /// machine of [`Overheads::STOCK`]: .16 us in vain; .52, .96 and 1.55 us with one, four and
-    /// eight sockets.)
+    /// CPU time of a look that finds datagrams in `sockets` sockets. With one socket, it takes
+    /// three times as long as a look that finds nothing. Each further socket adds the time of a
+    /// look that finds nothing. (Measured on the machine of [`Overheads::STOCK`]: .16 us with none;
+    /// .52, .96 and 1.55 us with one, four and eight sockets.)
     pub const fn look_at(&self, sockets: usize) -> Nanos {
         self.look.times(if sockets == 0 { 1 } else { 2 + sockets as u64 })
     }
 
-    /// CPU time that a job takes to notice arrivals in `sockets` sockets: a notice of the kernel,
-    /// or else a look.
+    /// CPU time in which a job learns of arrivals in `sockets` sockets: by a notice if `by_kernel`,
+    /// otherwise by a look.
     pub const fn learning(&self, by_kernel: bool, sockets: usize) -> Nanos {
         if by_kernel { self.notice } else { self.look_at(sockets) }
     }
 
-    /// The text that is read as these overheads: a name, or all steps that cost something.
+    /// The text that parses to these overheads: a name, or a list of all steps that cost something.
     pub fn text(&self) -> String {
         match Overheads::NAMED.into_iter().find(|(_, overheads)| overheads == self) {
             Some((name, _)) => name.to_owned(),
@@ -142,27 +144,26 @@ impl Overheads {
         steps.steps_mut().map(|(name, time)| (name, *time)).into_iter().filter(|(_, time)| *time > Nanos::ZERO)
     }
 
-    /// The same steps with another price each.
+    /// The same steps, with `change` applied to each time.
     pub fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
         self.steps_mut().into_iter().for_each(|(_, step)| *step = change(*step));
         self
     }
 }
 
-/// The longest time of one step: with a longer one, simulated time would end before a long
-/// simulation does.
+/// The longest time of one step. With longer steps, the time of a long simulation could overflow.
 pub const STEP_MAX: Nanos = Nanos::from_millis(10);
 
-/// Why a text does not name overheads.
+/// Why a text is not a description of overheads.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverheadsError {
-    /// Neither a name nor a step and its time.
+    /// The text is neither a name nor a step with its time.
     #[error(
         "`{0}` is neither a set of overheads (none, lab, stock, measured, file:PATH) nor a step and its time: steal, hop, \
          yield, wake, receive, send, poll, look, notice, checkpoint, serial or contend, 0ns to 10ms, like send=2.3us"
     )]
     Form(String),
-    /// A file that holds no overheads, and why.
+    /// The path of a file that cannot be used, and why.
     #[error("{0}: {1}")]
     File(String, String),
 }
@@ -172,8 +173,8 @@ crate::time::show_as_text!(OverheadsError);
 impl FromStr for Overheads {
     type Err = OverheadsError;
 
-    /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`.
-    /// Steps alone differ from none at all. `measured` and `file:PATH` are what a file says.
+    /// Reads a name, and steps that differ from it: `stock`, `lab,send=2.3us`, `steal=0.1us`.
+    /// Without a name, all other steps cost nothing. `measured` and `file:PATH` read a file.
     fn from_str(text: &str) -> Result<Overheads, OverheadsError> {
         let mut overheads = Overheads::NONE;
         for (place, part) in text.split(',').map(str::trim).enumerate() {
@@ -195,7 +196,7 @@ impl FromStr for Overheads {
     }
 }
 
-/// The path of the file that `name` stands for, if it does.
+/// The path of the file that `name` stands for; `None` if it stands for none.
 fn file_of(name: &str) -> Option<&str> {
     if name == "measured" { Some(file::DEFAULT_PATH) } else { name.strip_prefix("file:") }
 }
@@ -211,7 +212,7 @@ impl fmt::Display for Overheads {
 mod tests {
     use super::*;
 
-    // Does a look take as long as it took here, and a notice what the table says?
+    // Is the cost of a look near the measured one, and that of a notice as in the table?
     #[test]
     fn a_job_pays_for_how_it_learnt() {
         let overheads = Overheads::STOCK;

@@ -1,9 +1,9 @@
 //! The flight recorder: what each worker ran recently, and which requests waited long.
 //!
 //! A worker writes a [`Slice`] for each stretch of time in which it ran one request. Consecutive
-//! short stretches share one slice, so a busy worker writes at most one slice every 10 us, and
-//! omits nothing. A request that waited for [`LONG_WAIT`] or longer gives a [`Delayed`] when it
-//! ends. The control thread reads both, and finds in the slices what the delayed request waited for
+//! short stretches share one slice. So a busy worker writes at most one slice every 10 us, and no
+//! time is left out. A request that waited for [`LONG_WAIT`] or longer gives a [`Delayed`] when it
+//! ends. The control thread reads both. In the slices, it finds what the delayed request waited for
 //! ([`super::slow`]).
 
 mod pen;
@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) use pen::Pen;
 pub(crate) use unfinished::{Unfinished, Wait};
 
-/// A request that waits this long counts as delayed. It is the time of a hundred requests of 1 us,
-/// and longer than a wake-up.
+/// A request that waits for this long counts as delayed. It is the time of a hundred requests of 1
+/// us, and longer than a wake-up.
 pub(crate) const LONG_WAIT: Nanos = Nanos::from_micros(100);
 /// Memory for the slices of all workers: a second of most loads with 16 workers.
 const SLICE_BYTES: usize = 8 << 20;
 const SLICES_MAX: usize = 16_384;
 const SLICES_MIN: usize = 1_024;
-/// Delayed requests that each worker keeps until the control thread reads them, a few times a
-/// second. New ones replace the oldest.
+/// Number of delayed requests that each worker keeps until the control thread reads them, a few
+/// times a second. New ones replace the oldest.
 pub(super) const DELAYED: usize = 256;
 
-/// Stands for a request number where a request waits for a permit to work uninterrupted. No request
-/// has this number.
+/// Used in place of a request's number if a request waits for a permit to work uninterrupted. No
+/// request has this number.
 pub(crate) const PERMIT: u64 = u64::MAX;
 
 /// A request as the recorder stores it.
@@ -46,7 +46,7 @@ pub(crate) struct About {
 
 /// The number of the request that `worker` received as its `count`th, counted from 1.
 pub(crate) fn number(worker: usize, count: u64) -> u64 {
-    // 11 bits: a server has at most 1,024 workers, and a thread that stops them.
+    // 11 bits for the worker: there are at most 1,024 workers, and the thread that stops them.
     count << 11 | worker as u64
 }
 
@@ -69,8 +69,8 @@ pub(super) enum Kind {
     Short,
     /// The worker ran no request: it found no free packet to receive into.
     NoPacket,
-    /// Runs one request at present. Whether it passes checkpoints is known at its end, or when the
-    /// worker reaches one.
+    /// The worker runs one request now. Whether it passes checkpoints is known only once it reaches
+    /// one, or at its end.
     #[cfg(feature = "admin")]
     Running,
 }
@@ -119,7 +119,7 @@ impl Slice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delayed {
     pub about: About,
-    /// The worker on which the request began; after a hop, the one on which it ended.
+    /// The worker on which the request began; after a hop, the worker on which it ended.
     pub worker: u16,
     pub received_at: Nanos,
     pub ended_at: Nanos,
@@ -127,7 +127,7 @@ pub(crate) struct Delayed {
     pub service: Nanos,
     /// How long the request was set aside, because its flow was busy or all permits were taken.
     pub set_aside: Nanos,
-    /// The request that its flow was busy with, or [`PERMIT`].
+    /// The number of the request of the same flow that ran meanwhile, or [`PERMIT`].
     pub behind: u64,
 }
 
@@ -162,19 +162,19 @@ pub(crate) struct Ended {
 pub(crate) struct Track {
     slices: Ring,
     pub(super) delayed: ArrayQueue<Delayed>,
-    /// The slice in progress, as [`Slice::words`] with no time yet. A slice that began at 0 is
-    /// none.
-    // Ordering: relaxed. A reader that reads during a change may mix words of two slices, and shows
-    // one wrong line for a moment.
+    /// The slice in progress, as [`Slice::words`] with no time yet. A start of 0 means that there
+    /// is none.
+    // Ordering: relaxed. If a reader reads during a change, it may mix words of two slices, and
+    // shows one wrong line for a moment.
     running: [AtomicU64; 4],
     /// Whether a capture is in progress.
-    // Ordering: relaxed. A worker that sees the flag late omits a request, which then counts as
+    // Ordering: relaxed. If a worker sees the flag late, it omits a request, which then counts as
     // left out.
     pub(super) captures: AtomicBool,
     /// Requests that ended during a capture. The first capture allocates the memory, which stays.
     pub(super) ended: OnceLock<ArrayQueue<Ended>>,
     /// Requests that found no room in `ended`.
-    // Ordering: relaxed, a count.
+    // Ordering: relaxed, because it is only a count.
     pub(super) missed: AtomicU64,
     /// Hashes flows with secret keys, so that a flow's number does not reveal its address.
     hasher: RandomState,
@@ -201,7 +201,7 @@ impl Track {
 
     /// Memory of one worker's track, in bytes, on a server with this many workers.
     pub(crate) fn bytes(workers: usize) -> usize {
-        // The queue keeps a number beside each place.
+        // The queue stores a number with each place.
         Track::slots(workers) * size_of::<Words>() + DELAYED * size_of::<(usize, Delayed)>()
     }
 
@@ -209,8 +209,8 @@ impl Track {
         self.running.iter().zip(slice.words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    /// Up to `most` of the latest slices that the ring still holds, as of `now`, oldest first. A
-    /// first slice that begins at 0 means that nothing was overwritten.
+    /// Up to `most` of the latest slices that the ring still holds, as of `now`, oldest first. If
+    /// none was overwritten yet, the first slice is an empty one that begins at 0.
     #[cfg(feature = "admin")]
     pub(super) fn slices(&self, most: u64, now: Nanos) -> Vec<Slice> {
         let (records, written) = self.slices.latest(most);
@@ -253,8 +253,8 @@ mod tests {
         track.slices(u64::MAX, Nanos::MAX).into_iter().skip(1).map(line).collect()
     }
 
-    // Is a request that continues at its checkpoints one slice? Is one that resumes after another
-    // two?
+    // Is a request that continues at its checkpoints one slice, and a request that resumes after
+    // another one two?
     #[test]
     fn a_slice_is_a_stretch_of_one_request() {
         let ran = [(7, 100, 150, false), (7, 152, 200, false), (8, 201, 300, false), (7, 301, 400, true)];
@@ -275,8 +275,8 @@ mod tests {
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
 
-    // At the time of the report, was what has ended since still running, and what began since
-    // absent?
+    // As of an earlier time, do slices that have ended since still run, and are slices that began
+    // since absent?
     #[test]
     fn slices_are_those_of_one_time() {
         let track = Track::new(1, RandomState::new());
@@ -303,7 +303,8 @@ mod tests {
         assert_eq!([0, 1, 16, 17, 100, 1_024].map(Track::slots), [16_384, 16_384, 16_384, 8_192, 2_048, 1_024]);
     }
 
-    // Does a lack of packets give one slice for as long as it lasts? Are runs meanwhile seen too?
+    // Does a lack of packets give one slice, however long it lasts? Are runs during this time
+    // recorded too?
     #[test]
     fn a_lack_of_packets_is_seen_and_so_is_what_runs() {
         let track = Track::new(1_024, RandomState::new());

@@ -5,21 +5,22 @@ use crate::time::Nanos;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
 
-/// Slices shorter than this are merged: none of them alone delays a request.
+/// Slices shorter than this are merged, because none of them alone delays a request noticeably.
 const SHORT: Nanos = Nanos::from_micros(20);
 /// Length at which merged slices end: a noticeable part of a long delay.
 const TRAIN_MAX: Nanos = Nanos::from_micros(200);
-/// Two runs farther apart than this are not one stretch: the worker was free between them.
+/// Two runs that are farther apart than this are not one stretch, because the worker was free
+/// between them.
 const GAP: Nanos = Nanos::from_micros(20);
 
-/// The writer's side of a [`Track`], with what is not written yet.
+/// The writer's side of a [`Track`], with slices that are not written yet.
 #[derive(Debug)]
 pub(crate) struct Pen<'t> {
     track: &'t Track,
     /// The slice in progress; none if it began at 0.
     current: Slice,
-    /// A slice not yet written, because it may grow: short requests, or a lack of packets. None if
-    /// it began at 0.
+    /// A slice that is not written yet, because it may grow: short requests, or a lack of packets.
+    /// There is none if it began at 0.
     held: Slice,
 }
 
@@ -28,11 +29,12 @@ impl<'t> Pen<'t> {
         Pen { track, current: Slice::default(), held: Slice::default() }
     }
 
-    /// Notes that the worker runs a request, or something without a number, from `now` on.
+    /// Notes that the worker runs a request, a child or a task from `now` on. A child or a task has
+    /// the number 0.
     #[inline(always)]
     pub(crate) fn begin(&mut self, about: About, now: Nanos) {
         if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
-            // Only a check whether to continue has interrupted it.
+            // The request was only interrupted to ask the policy whether it continues.
             if self.current.kind == Kind::Unchecked {
                 self.current.kind = Kind::Checked;
                 self.track.run(&self.current);
@@ -54,7 +56,7 @@ impl<'t> Pen<'t> {
         }
     }
 
-    /// Ends the slice in progress. The caller notes what the worker does next.
+    /// Ends the slice in progress. The caller must then note the worker's next activity.
     #[inline]
     fn flush(&mut self) {
         let slice = &self.current;

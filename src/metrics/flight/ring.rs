@@ -27,11 +27,11 @@ impl Ring {
     /// Adds a record. Only the writer may call this.
     #[inline]
     pub(super) fn push(&self, record: Words) {
-        // Ordering: relaxed, only the writer writes it.
+        // Ordering: relaxed, because only this thread writes `begun`.
         let number = self.begun.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
         // Ordering: release, pairs with the fence in `latest`. A reader that sees a word of this
-        // record sees `begun` too, and omits the record that was here before.
+        // record also sees `begun`, and omits the record that was here before.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(record) {
             // Ordering: relaxed. `begun` and `done` order the words.
@@ -81,7 +81,7 @@ mod tests {
     }
 
     /// Does a reader never see a record that is partly replaced? Method: all words of a record are
-    /// equal. One thread writes without pause, another reads 2,000 times.
+    /// equal. One thread writes without pause, and another reads 2,000 times.
     #[test]
     fn no_record_is_seen_in_parts() {
         let (ring, stop) = (Ring::new(8), AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! The unfinished requests. Each packet has a mark, written when its request is admitted, when its
-//! wait changes, and when it ends. Only a scrape reads marks.
+//! The unfinished requests. Each packet has a mark. It is written when the packet's request is
+//! admitted, when the cause of its wait changes, and when it ends. Only scrapes read marks.
 
 use super::About;
 use crate::fate::CLASSES;
@@ -7,19 +7,19 @@ use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a request waits for other than a worker.
+/// What a request waits for, if it does not simply wait for a free worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// The end of an earlier request of its flow.
     Flow = 1,
-    /// A permit to work uninterrupted.
+    /// A permit to work uninterrupted, that is, for long without a checkpoint.
     Permit = 2,
 }
 
 /// The unfinished requests of one server.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    // Ordering: relaxed throughout. A scrape may see a request's begin or end a moment late.
+    // Ordering: relaxed throughout. A scrape may see the begin or end of a request a moment late.
     // Padded, so that workers with neighbouring packets do not share a cache line.
     marks: Box<[CachePadded<Mark>]>,
 }
@@ -49,7 +49,7 @@ impl Unfinished {
         mark.came_at.store(about.came_at.get().max(1), Ordering::Relaxed);
     }
 
-    /// Notes what the request in `packet` waits for other than a worker; `None` = nothing.
+    /// Notes what the request in `packet` waits for; `None` = nothing, or a free worker.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
         self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl Unfinished {
         self.marks[packet].came_at.store(0, Ordering::Relaxed);
     }
 
-    /// Each unfinished request, and what it waits for other than a worker.
+    /// Each unfinished request, and what it waits for; `None` = nothing, or a free worker.
     pub(crate) fn all(&self) -> impl Iterator<Item = (About, Option<Wait>)> {
         self.marks.iter().filter_map(|mark| {
             let came_at = Nanos::new(mark.came_at.load(Ordering::Relaxed));

@@ -32,7 +32,7 @@ pub(super) struct Histogram {
     /// Runs of occupied native buckets: the gap before each run, and its length. The first gap
     /// begins at bucket 0.
     pub(super) spans: Vec<(i32, u32)>,
-    /// The count of each native bucket, less the count of the bucket before it.
+    /// The count of each native bucket, minus the count of the bucket before it.
     pub(super) deltas: Vec<i64>,
     /// The start of the measurement since the Unix epoch.
     pub(super) start: Duration,
@@ -49,8 +49,8 @@ impl Family {
     }
 }
 
-/// Adds a family of numbers: each sample has a value of `label` and a number. With the label `""`
-/// there is at most one sample.
+/// Adds a family of plain numbers. Each sample is a value of `label` and a number. With the label
+/// `""` there is at most one sample, without labels.
 pub(super) fn numbers<D: Display>(
     to: &mut Vec<Family>,
     kind: fn(f64) -> Value,

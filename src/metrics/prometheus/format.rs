@@ -17,9 +17,9 @@ impl Format {
     /// All formats, the most expressive first.
     const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Classic];
 
-    /// The format for a request with this `Accept` header: the one with the highest weight, and of
-    /// equal weights the most expressive. Classic without a header, or if the header names none of
-    /// these.
+    /// The format for a request with this `Accept` header: the one with the highest weight, and
+    /// among equal weights the most expressive. Without a header, or if it names none of the
+    /// formats, the answer is classic text.
     pub fn accepted(accept: Option<&str>) -> Format {
         let weigh = |format: Format| (format, weight(accept.unwrap_or_default(), format.named_by()));
         let named = Format::ALL.map(weigh).into_iter().filter(|(_, weight)| *weight > 0.0);
@@ -50,8 +50,8 @@ impl Format {
     }
 }
 
-/// The highest weight (`q`, 0 to 1) of the elements of `header` that have all `parts`, in lower
-/// case. 0 = refused or not named.
+/// The highest weight (`q`, 0 to 1) among the elements of `header` that contain all `parts`. These
+/// are in lower case. 0 = refused or not named.
 pub(crate) fn weight(header: &str, parts: &[&str]) -> f64 {
     let weight_of = |element: &str| {
         let given: Vec<&str> = element.split(';').map(str::trim).collect();
@@ -67,8 +67,8 @@ mod tests {
 
     const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-    /// Does the highest weight win? Among equal weights, the most expressive format? Else classic
-    /// text?
+    /// Does the highest weight win, and among equal weights the most expressive format? Is the
+    /// answer classic text otherwise?
     #[test]
     fn the_highest_weight_wins() {
         let text = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";

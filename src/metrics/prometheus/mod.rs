@@ -26,8 +26,8 @@ impl Snapshot {
     /// The body of `GET /metrics`: metrics of the server and the standard metrics of the process,
     /// in base units. The text formats are UTF-8.
     ///
-    /// Histograms, and the quantiles with window `start`, cover the time since the start. Quantiles
-    /// without a sample and unreadable figures are left out.
+    /// Histograms, and the quantiles with `window="start"`, cover the time since the start.
+    /// Quantiles without a sample, and figures that cannot be read, are left out.
     pub fn to_prometheus(&self, format: Format) -> Vec<u8> {
         let families = families(self);
         match format {
@@ -51,7 +51,7 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
 
 const QUANTILES: &str = "forebay_latency_quantile_seconds";
 
-/// Every family that has a sample, and the family of quantiles.
+/// All families that have a sample, and the family of quantiles, even if it has none.
 fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut to = Vec::new();
     histograms(&mut to, snapshot);
@@ -74,8 +74,8 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
     to
 }
 
-/// Numbers and names of the classes to show: the classes of every server, and each other class
-/// after its first request.
+/// Numbers and names of the classes to show: `short` and `long` always, each other class after its
+/// first request.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static str)> {
     snapshot.gauges.class_names.0.into_iter().enumerate().filter(|(class, _)| snapshot.is_known(*class))
 }
@@ -99,18 +99,18 @@ fn histograms(to: &mut Vec<Family>, snapshot: &Snapshot) {
 fn latency_quantiles(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    // Untyped: the label `quantile` is reserved for summaries. Readers such as OpenTelemetry's drop
-    // summaries without count and sum, which a 10 s window lacks.
+    // The family is untyped. As a summary it would need a count and a sum, which a 10 s window has
+    // not; readers such as OpenTelemetry's would drop it.
     let mut family = Family::new(QUANTILES, help);
     let windows = [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)];
     for ((window, latencies), stage) in windows.into_iter().flat_map(|window| Stage::ALL.map(|stage| (window, stage))) {
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
             let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
             for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
-                // "1", not "1.0": labels have the shortest form.
+                // The label has the shortest form, "1" instead of "1.0".
                 let quantile = quantile.to_string();
                 let labels = [("stage", stage.name()), ("class", class), ("window", window), ("quantile", &quantile)];
-                // The server's own samples are finite.
+                // A server has only finite samples, so `None` does not occur.
                 family.add(&labels, Untyped(micros.unwrap_or(f64::INFINITY) / 1e6));
             }
         }
@@ -178,7 +178,7 @@ fn blocked(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let help = "Time that requests were delayed by 100 us or longer, as far as /slow explains it";
     let mut family = Family::new("forebay_blocked_seconds_total", help);
     let name = |class: u8| gauges.class_names.0[usize::from(class).min(CLASSES - 1)];
-    // Starts every series at 0, because a rate needs a first value.
+    // Every series starts at 0, because a rate needs a first value.
     let none = |class: usize| Cause::ALL.map(|cause| ((class as u8, None, cause), Nanos::ZERO));
     let mut blocked: BTreeMap<Pair, Nanos> = known_classes(snapshot).flat_map(|(class, _)| none(class)).collect();
     blocked.extend(&gauges.blocked);

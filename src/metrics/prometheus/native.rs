@@ -1,15 +1,15 @@
-//! Classic and native histograms. At each scrape, bins are summed into native buckets, which grow
-//! by 2.2 %.
+//! Classic and native histograms. At each scrape, the bins of the measurements are summed into
+//! native buckets, which grow by 2.2 %.
 //!
 //! Native bucket n holds the values above `2^((n-1)/32)` up to `2^(n/32)`. All servers have the
-//! same bounds, so the histograms of a fleet can be added. A value counts as the highest of its
-//! bin, as on `/latency`. So a quantile is at most one bucket off.
+//! same bounds, so the histograms of a fleet can be added. Each value counts as the highest value
+//! of its bin, as on `/latency`. So a quantile is wrong by at most one bucket.
 
 use crate::metrics::prometheus::family::{Histogram, Value};
 use crate::metrics::snapshot::Snapshot;
 use crate::metrics::window::{Distribution, Series};
 
-/// The schema with 2^5 buckets per doubling: the coarsest that is accurate to 2.5 %.
+/// The schema with 2^5 buckets per factor of two. It is the coarsest that is accurate to 2.5 %.
 const SCHEMA: i32 = 5;
 /// Values up to this count as zero, as in Prometheus' client libraries.
 const ZERO_THRESHOLD: f64 = 1.0 / u128::MAX as f64;
@@ -67,7 +67,7 @@ mod tests {
         Distribution::of([&histograms.bins()], &[Series::stage(0, Stage::Service)])
     }
 
-    /// Number and count of each bucket, decoded from spans and deltas as a reader does it.
+    /// Number and count of each bucket, decoded from spans and deltas as a reader decodes them.
     fn decoded(buckets: &Histogram) -> Vec<(i32, u64)> {
         let (mut next, mut count, mut deltas, mut read) = (0, 0, buckets.deltas.iter(), Vec::new());
         for (gap, length) in &buckets.spans {

@@ -1,8 +1,8 @@
 //! Families of metrics as Prometheus' protobuf messages (`io.prometheus.client.MetricFamily`), each
-//! after its length. A scalar field that is zero is left out: that is its default.
+//! preceded by its length. A scalar field that is zero is left out, because zero is its default.
 //!
-//! The [encoding](https://protobuf.dev/programming-guides/encoding/) takes 30 lines here. The crate
-//! for it would bring six others into every program that serves.
+//! The [encoding](https://protobuf.dev/programming-guides/encoding/) takes 30 lines here. A crate
+//! for it would bring six other crates into every program with a server.
 
 use super::family::{Family, Histogram, Sample, Value};
 

@@ -155,8 +155,8 @@ fn what_is_unknown_is_absent() {
     assert!(text.contains("stage=\"kernel\""));
 }
 
-/// Do histograms of the classes that every server has exist from the start, with zeros? Then the
-/// first requests are part of every increase.
+/// Do histograms of `short` and `long` exist from the start, with zeros, so that an increase
+/// includes the first requests?
 #[test]
 fn histograms_of_known_classes_exist_before_the_first_request() {
     let metrics = WorkerMetrics::new(1);

@@ -1,5 +1,4 @@
-//! Explains what a delayed request waited for, from the slices of the workers that could have
-//! served it.
+//! Explains why a request was delayed, from the slices of the workers that could have served it.
 
 use super::host::Host;
 use crate::fate::labels;
@@ -38,18 +37,19 @@ labels! {
     }
 }
 
-/// The cause of a delay, with what is to blame.
+/// The cause of a delay, and the worker or the request that is to blame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Culprit {
     pub cause: Cause,
     pub worker: usize,
-    /// The request that held the delayed one up most, if it was a request.
+    /// The request that delayed the other one for longest; `None` if the cause is no single
+    /// request.
     pub by: Option<About>,
-    /// How long the culprit held the worker or the flow during the delay.
+    /// For how long the culprit kept the worker or the flow busy during the delay.
     pub held: Nanos,
     /// The part of the delay that the cause explains, from 0 to 1.
     pub share: f64,
-    /// Number of short requests that together caused the delay; 0 if the cause is another.
+    /// Number of short requests that together caused the delay; 0 for other causes.
     pub short: u64,
 }
 
@@ -92,8 +92,8 @@ impl Culprit {
     }
 }
 
-/// Explains what a request waited for between its arrival and `late.ended_at`. `None` if the
-/// recorder no longer holds that time. `slices` gives the slices of a worker, oldest first.
+/// Explains why the request `late` waited between its arrival and `late.ended_at`. `None` if the
+/// records no longer cover that time. `slices` returns the slices of a worker, oldest first.
 pub(super) fn blame<'a>(
     late: &Delayed,
     slices: impl Fn(usize) -> &'a [Slice],
@@ -118,17 +118,17 @@ pub(super) fn blame<'a>(
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
     let held = candidates.into_iter().filter_map(held_up).max_by_key(|held| held.most)?;
-    // A long wait is judged by its last part.
+    // If the records cover only the last part of a long wait, this part is judged.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
     let explains = |time: Nanos| time.times(2) >= delay;
     let named =
         |cause, time, by| Culprit { cause, worker: held.worker, by, held: time, share: share(time, delay), short: 0 };
     let off_cpu = host.off_cpu(held.worker, from, until);
-    // A request that runs while the worker is off its CPU seems long.
+    // A request seems long if its worker was off the CPU meanwhile, so the limit is then higher.
     let one = held.by.is_some() && explains(held.most);
     if off_cpu.get() as f64 >= if one { ONE_OFF_CPU } else { OFF_CPU } * delay.get() as f64 {
-        // Throttled threads also wait for a CPU, and the kernel does not say which threads it
-        // throttled.
+        // Throttled threads also wait for a CPU. The kernel reports throttling only for all
+        // together.
         let throttled = host.grown(|tick| Some(&tick.throttled), from, until);
         let is_quota = throttled > Nanos::ZERO && throttled.times(2) >= off_cpu;
         return Some(named(if is_quota { Cause::Throttled } else { Cause::RunQueue }, off_cpu, None));
@@ -160,7 +160,7 @@ pub(super) fn blame<'a>(
     })
 }
 
-/// The part of `delay` that `time` makes up, from 0 to 1.
+/// `time` as a share of `delay`, from 0 to 1.
 fn share(time: Nanos, delay: Nanos) -> f64 {
     (time.get() as f64 / delay.get().max(1) as f64).min(1.0)
 }
@@ -169,15 +169,17 @@ fn share(time: Nanos, delay: Nanos) -> f64 {
 #[derive(Default)]
 struct Held {
     worker: usize,
-    /// Start of the judged time: when the request came, or later.
+    /// Start of the judged time: the arrival of the request, or later if older slices are not
+    /// examined.
     from: Nanos,
     /// The time in which the worker ran other requests.
     busy: Nanos,
     /// The longest time that the worker spent on one request.
     most: Nanos,
-    /// The kind of that request's slices.
+    /// The kind of the slices of this request.
     kind: Kind,
-    /// That request; `None` for short requests and children, which are summed.
+    /// The request on which the worker spent `most`; `None` for short requests and children, which
+    /// are summed.
     by: Option<About>,
     short: u64,
     without_packets: Nanos,
@@ -186,25 +188,26 @@ struct Held {
 impl Held {
     fn of(worker: usize, slices: &[Slice], late: &Delayed) -> Option<Held> {
         let (from, until) = (late.about.came_at, late.ended_at);
-        // Earlier slices are no longer in the ring.
+        // The ring no longer holds slices from the beginning of the wait.
         if slices.first().is_none_or(|first| first.began > from) {
             return None;
         }
         let [begin, end] = [from, until].map(|time| slices.partition_point(|slice| slice.end() <= time));
-        // A worker that found no packet may have slept since.
+        // The slice before may be a lack of packets, after which the worker slept. It lasts until
+        // the next slice.
         let lacked = begin > 0 && slices[begin - 1].kind == Kind::NoPacket;
         let (begin, end) = (begin - usize::from(lacked), slices.len().min(end + 1));
         let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
         let from = if walked.len() < end - begin { walked[0].began } else { from };
         let mut held = Held { worker, from, kind: Kind::Short, ..Held::default() };
-        // Slices of one request are summed, and so are short ones, and children.
+        // Slices of one request are summed; so are all short ones, and all children.
         let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;
         for (at, slice) in walked.iter().enumerate().filter(|(_, slice)| slice.began < until) {
             let overlap = slice.end().min(until).minus(slice.began.max(from));
             match slice.kind {
                 Kind::NoPacket => {
-                    // The lack lasts until the worker ran something again.
+                    // The lack of packets lasts until the worker ran something again.
                     let end = walked.get(at + 1).map_or(until, |next| next.began).min(until);
                     lack = Some((lack.map_or(slice.began.max(from), |(first, _)| first), end));
                     continue;
@@ -221,7 +224,7 @@ impl Held {
             match sums.iter_mut().rev().take(SUMS).find(|(about, kind, _)| same(*kind, *about)) {
                 Some((_, kind, sum)) => {
                     *sum = sum.plus(overlap);
-                    // It came back, so it has passed a checkpoint.
+                    // The request ran again after another one, so it must have passed a checkpoint.
                     *kind = if *kind == Kind::Unchecked { Kind::Checked } else { *kind };
                 }
                 None => sums.push((slice.about, slice.kind, overlap)),
@@ -236,13 +239,13 @@ impl Held {
     }
 }
 
-/// The share of a delay that a worker must be off its CPU to explain it. It is low, because
-/// readings a quarter of a second apart do not tell the exact time.
+/// If a worker was off its CPU for this share of a delay, that explains the delay. The share is
+/// low, because readings come only four times a second and do not show the exact time.
 const OFF_CPU: f64 = 0.25;
 /// As [`OFF_CPU`], if a single request ran for half of the delay.
 const ONE_OFF_CPU: f64 = 0.4;
 
-/// How many of the latest sums are searched for a request that comes back.
+/// How many of the latest sums are searched for a request that runs again.
 const SUMS: usize = 8;
 /// The most slices of one worker that are examined.
 const WALKED: usize = 2_048;
@@ -264,7 +267,7 @@ mod tests {
     /// cause, worker, culprit and the culprit's time.
     fn blamed(late: Delayed, slices: [&[Slice]; 2], host: &Host) -> Option<(Cause, usize, Option<u64>, u64)> {
         let culprit = blame(&late, |worker| slices[worker], host, 2)?;
-        // Only the last slices of a long wait are judged; each took 100 us.
+        // Only the last slices of a long wait are examined; each took 100 us.
         let judged = late.delay().min(US(100 * WALKED as u64));
         let share = culprit.held.get() as f64 / judged.get() as f64;
         assert!(culprit.share == share.min(1.0) && !culprit.text().is_empty(), "{culprit:?}, {share}");
@@ -320,7 +323,7 @@ mod tests {
         assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 100 * WALKED as u64));
     }
 
-    // Is the worker blamed whose socket held the request, though another worker served it?
+    // If another worker served the request, is the worker blamed whose socket held it?
     #[test]
     fn the_worker_that_was_held_is_named() {
         let late = Delayed { about: About { id: number(1, 9), ..late().about }, ..late() };
@@ -375,7 +378,8 @@ mod tests {
         assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
     }
 
-    // Is the share the explained part of the delay, without the request's own time?
+    // Is the share the explained part of the delay, which does not include the request's own
+    // service time?
     #[test]
     fn the_share_is_what_others_explain() {
         let own = slice(late().about.id, Kind::Unchecked, 1_000, 1_500);
@@ -387,7 +391,7 @@ mod tests {
         }
     }
 
-    // Is nothing blamed if the ring no longer holds the time?
+    // Is there no culprit if the ring no longer holds the time?
     #[test]
     fn what_is_forgotten_is_not_made_up() {
         let later = [slice(77, Kind::Unchecked, 1_500, 1_900), slice(78, Kind::Unchecked, 1_900, 1_950)];

@@ -1,4 +1,5 @@
-//! What the host did to the workers: made them wait for a CPU, or stood still.
+//! Delays that have their cause in the host: workers had to wait for a CPU, or the host stood
+//! still.
 
 use crate::time::Nanos;
 use std::collections::VecDeque;
@@ -6,12 +7,12 @@ use std::collections::VecDeque;
 /// Number of readings kept, which cover two seconds.
 const TICKS: usize = 8;
 
-/// One reading of what the host has done to the workers.
+/// One reading of the workers' waits for a CPU, and of throttling.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tick {
     /// When the readings were taken.
     pub at: Nanos,
-    /// The longest time between two readings while the control thread is not delayed.
+    /// The longest time between two readings if the control thread is not delayed.
     pub every: Nanos,
     /// For each worker, how long its thread has waited for a CPU since its start.
     pub off_cpu: Vec<Nanos>,
@@ -51,7 +52,8 @@ impl Host {
     pub(super) fn paused(&self, from: Nanos, until: Nanos) -> Nanos {
         let paused = |(before, tick): (&Tick, &Tick)| {
             let due = before.at.plus(tick.every).plus(PAUSE_MIN);
-            // The control thread stood still too, from some time before the reading was due.
+            // The reading is late because the control thread stood still too. The pause may have
+            // begun at any time after the last reading.
             if tick.at > due { tick.at.min(until).minus(before.at.max(from)) } else { Nanos::ZERO }
         };
         self.pairs().map(paused).fold(Nanos::ZERO, Nanos::plus)
@@ -91,10 +93,11 @@ mod tests {
         host
     }
 
-    // Does a time between two readings count by the part of it that is asked for, and no other?
+    // If only a part of the time between two readings is asked for, does the same part of the wait
+    // count?
     #[test]
     fn a_wait_is_interpolated_between_readings() {
-        // 1 ms of the first 200, and all of the other 300.
+        // The worker waited for 1 ms of the first 200 ms, and for all of the other 300 ms.
         let off_cpu = |ms| vec![MS(0), MS([7, 8, 308][(ms as usize - 1_000) / 200])];
         let host = host(|ms| Tick { off_cpu: off_cpu(ms), ..Tick::default() });
         let of = |from, until| host.off_cpu(1, MS(from), MS(until)).as_micros_f64();
@@ -108,8 +111,8 @@ mod tests {
         assert_eq!(at_once.grown(|tick| Some(&tick.throttled), Nanos::new(2), MS(1)), MS(2), "of four in 4 ns");
     }
 
-    // Is a late reading a pause from the reading before, and one that is late by no more than
-    // `PAUSE_MIN` none?
+    // Does a late reading count as a pause since the reading before, but not if it is late by at
+    // most `PAUSE_MIN`?
     #[test]
     fn a_late_reading_is_a_pause() {
         for (every, paused) in [(250, 0), (249, 250), (149, 350)] {

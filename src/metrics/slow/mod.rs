@@ -27,14 +27,15 @@ const SHOWN: usize = 32;
 /// slices.
 const EXPLAINED: usize = 8;
 
-/// The most slices of a worker that are read to explain a delay: half a second of most loads.
+/// The most slices of a worker that are read to explain a delay. At most loads they cover half a
+/// second.
 const READ: u64 = 4_096;
 
-/// An unfinished request, and what it waits for other than a worker.
+/// An unfinished request, and what it waits for; `None` = nothing, or a free worker.
 pub(crate) type Unended = (About, Option<Wait>);
 
-/// Who blocked whom: the class of the request that waited, the class of the one that ran, the
-/// cause.
+/// Who blocked whom: the class of the request that waited, the class of the request that ran, and
+/// the cause.
 pub type Pair = (u8, Option<u8>, Cause);
 
 /// A delayed request that has ended, with the explanation of its delay.
@@ -48,14 +49,14 @@ pub(crate) struct Slow {
     named: Vec<Named>,
     /// Sum of explained delays since the start, by [`Pair`].
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
-    /// Whether any request is delayed by at least the limit of `--log-delays`.
+    /// Whether any request is delayed by at least the time of `--log-delays`.
     broken: Onset,
 }
 
 impl Slow {
-    /// Reads and explains what workers recorded since the last call. Call it a few times a second,
-    /// because the slices that explain a delay are soon overwritten. With a `limit` above 0, the
-    /// log says when requests begin to be delayed for that long.
+    /// Reads the delayed requests since the last call, and explains the longest delays. Call it a
+    /// few times a second, because the slices that explain a delay are soon overwritten. With a
+    /// `limit` above 0, logs when delays of this length begin and end.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
         let now = tick.at;
         self.host.add(tick);
@@ -83,8 +84,8 @@ impl Slow {
         slowest.into_iter()
     }
 
-    /// Logs when requests begin to be delayed for `limit`, and when no longer. `worst` has the
-    /// longest delay.
+    /// Logs when delays of at least `limit` begin, and when they have ended. `worst` is the request
+    /// with the longest delay.
     fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) {
         let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
         match (self.broken.see(worst.is_some(), QUIET, now), worst) {
@@ -101,9 +102,9 @@ impl Slow {
         }
     }
 
-    /// The body of `GET /slow` as of `now`, soon after [`Slow::look`]. `waiting` has the oldest
-    /// unfinished requests. `sockets` has the bytes that wait in the sockets of each worker.
-    /// `names` are the classes' names.
+    /// The body of `GET /slow` as of `now`. Call it soon after [`Slow::look`]. `waiting` has the
+    /// oldest unfinished requests. `sockets` has the number of bytes that wait in the sockets of
+    /// each worker. `names` are the names of the classes.
     pub(crate) fn report(
         &self,
         metrics: &WorkerMetrics,
@@ -133,7 +134,8 @@ impl Slow {
     }
 }
 
-/// The slices of all workers as of `now`. A worker's slices are read when first needed.
+/// The slices of all workers as of `now`. The slices of a worker are read when they are first
+/// needed.
 struct Tracks<'m> {
     tracks: Vec<&'m Track>,
     now: Nanos,
@@ -151,7 +153,7 @@ impl<'m> Tracks<'m> {
     fn slices(&self, worker: usize) -> &[Slice] {
         self.slices[worker].get_or_init(|| {
             let mut slices = self.tracks[worker].slices(READ, self.now);
-            // The running slice may have ended and be in the ring by now.
+            // The running slice may have ended meanwhile; then it is in the ring already.
             let runs = |slice: &Slice| slices.last().is_none_or(|last| last.began < slice.began);
             slices.extend(self.running[worker].filter(runs));
             slices
@@ -162,7 +164,7 @@ impl<'m> Tracks<'m> {
         blame(late, |worker| self.slices(worker), host, self.tracks.len())
     }
 
-    /// Describes an unfinished request: where it is, and what it waits for.
+    /// Describes an unfinished request: where it is, and why it waits.
     fn waits(&self, (about, wait): Unended, host: &Host) -> Value {
         let workers = 0..self.tracks.len();
         let running =
@@ -191,10 +193,10 @@ impl<'m> Tracks<'m> {
         json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
     }
 
-    /// Describes what holds up the datagrams in the sockets of a worker.
+    /// Describes why datagrams wait in the sockets of a worker.
     fn socket(&self, worker: usize, waiting_bytes: u64, host: &Host) -> Value {
-        // Arrival times of requests in the socket are unknown. The worker could not receive them
-        // since it began its current slice.
+        // The arrival times of requests in a socket are unknown. They count from the start of the
+        // worker's current slice, because since then it could not receive.
         let since = self.running[worker].map_or(self.now.minus(LONG_WAIT), |slice| slice.began);
         let about = About { id: number(worker, 0), class: 0, came_at: since };
         let late = Delayed { about, worker: worker as u16, ended_at: self.now, ..Delayed::default() };
@@ -205,7 +207,7 @@ impl<'m> Tracks<'m> {
     /// Describes what a worker did in the last second.
     fn strip(&self, worker: usize) -> Value {
         let slices = self.slices(worker);
-        // As far back as the ring reaches.
+        // The time covers a second, or less if the ring does not reach back so far.
         let held = slices.first().map_or(self.now, |first| first.began);
         let from = self.now.minus(Nanos::from_secs(1)).max(held);
         let slices = slices[slices.partition_point(|slice| slice.end() <= from)..].iter();

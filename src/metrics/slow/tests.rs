@@ -1,5 +1,5 @@
-//! Does `/slow` report the last minute, and what a request waits for? Method: a recorder in
-//! simulated time.
+//! Does `/slow` report the last minute, and why a request waits? Method: a recorder in simulated
+//! time.
 
 use super::*;
 use crate::fate::CLASS_NAMES;
@@ -8,8 +8,8 @@ use crate::metrics::worker_metrics::Recorder;
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 const WAITED: Nanos = Nanos::from_millis(5);
 
-/// Records a request of class 0 that ends at `at` after waiting for [`WAITED`] while one of class 1
-/// ran.
+/// Records a request of class 0 that ends at `at`, after it waited for [`WAITED`] while a request
+/// of class 1 ran.
 fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
     let came_at = at.minus(WAITED);
     recorder.flight.begin(About { id: number(0, 900), class: 1, came_at }, came_at);
@@ -20,15 +20,15 @@ fn delayed(recorder: &mut Recorder<'_>, count: u64, at: Nanos) {
 }
 
 fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
-    // The reading is never late.
+    // The test's readings are never late.
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
     slow.look(metrics, tick, Nanos::ZERO);
     slow.report(metrics, &[], &[], &CLASS_NAMES, at)
 }
 
-// Does a request disappear after a minute? Are delays with one culprit summed, for the minute and
-// since the start?
+// Does a request disappear after a minute? Are delays with the same culprit summed, for the minute
+// and since the start?
 #[test]
 fn the_last_minute_is_told_and_times_add_up() {
     let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());

@@ -1,13 +1,13 @@
-//! The control thread's reading of the histograms: [`Bins`] has the occupied bins of all series,
-//! and [`Distribution`] is a short-lived view of one.
+//! The control thread's copy of the histograms. [`Bins`] has the occupied bins of all series. A
+//! [`Distribution`] is a short-lived view of one or several series.
 
 use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
 use crate::metrics::block::Block;
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A distribution as counts by bin. Each bin counts as its highest value, so no percentile is
-/// reported too low.
+/// A distribution as counts by bin. All values of a bin count as its highest value, so no
+/// percentile is reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     /// The highest value of each bin and the number of values in it, ascending.
@@ -51,9 +51,10 @@ impl Distribution {
         })
     }
 
-    /// Number of values in each bucket: above the previous bound and up to this one of `bounds`,
-    /// which ascend. The last entry counts the values above all bounds. A bin belongs to one bucket
-    /// only, the first that none of its values exceeds; so the entries add up to the count.
+    /// Number of values in each bucket. A bucket has the values above the previous bound and up to
+    /// its own; `bounds` ascend. The last entry counts the values above all bounds. A whole bin
+    /// belongs to the first bucket whose bound none of its values exceeds. So the entries add up to
+    /// the count.
     #[cfg(any(test, feature = "admin"))]
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
@@ -64,11 +65,12 @@ impl Distribution {
     }
 }
 
-/// Values recorded between two merges, which makes sorting cheap per value.
+/// Number of values recorded between two merges. It is large, so that sorting costs little per
+/// value.
 const PENDING: usize = 1_024;
 
-/// The occupied bins of all series. A second of traffic fills a few thousand of the 27,000 bins of
-/// a series.
+/// The occupied bins of all series. Only occupied bins are stored, because a second of traffic
+/// fills a few thousand of a series' 27,000 bins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bins {
     /// Key and count of each occupied bin, ascending.
@@ -78,7 +80,8 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Adds all values of `other`. If memory is short, it grows to half as much again as needed.
+    /// Adds all values of `other`. If the memory does not suffice, it grows to one and a half times
+    /// what is needed.
     pub(super) fn add(&mut self, other: &Bins) {
         let mut all = [&self.counts[..], &other.counts].concat();
         merge(&mut all);
@@ -132,7 +135,7 @@ impl Bins {
 
 /// Sorts bins by key and adds up the counts of equal keys.
 pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
-    // The bins are a few ascending runs, which a stable sort merges fast.
+    // The bins consist of a few ascending runs, which the stable sort merges fast.
     bins.sort_by_key(|bin| bin.0);
     bins.dedup_by(|next, bin| {
         let same = next.0 == bin.0;
@@ -143,8 +146,9 @@ pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
     });
 }
 
-/// What the `workers` have recorded beyond `known`, all that was gathered before. It may have part
-/// of an entry in progress; the rest comes next time.
+/// The values that the `workers` have recorded since the last call. `known` are all values that
+/// were gathered before. If a worker is recording an entry, a part of it may be missing until the
+/// next call.
 pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
     let mut news = Bins::default();
     for (number, news_sum) in news.sums.as_flattened_mut().iter_mut().enumerate() {
@@ -199,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Do percentiles, count, sum and maximum of two merged parts equal those of hdrhistogram
+        /// Do two merged parts have the same percentiles, count, sum and maximum as hdrhistogram
         /// over both?
         #[test]
         fn merged_parts_equal_one_histogram(

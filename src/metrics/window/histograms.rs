@@ -1,5 +1,5 @@
-//! The histograms of each worker. Counts only grow, so no thread waits for another: the reader sums
-//! the workers and subtracts what it read before.
+//! The histograms of each worker. Counts only grow, and the reader subtracts the counts of its last
+//! reading. So no thread waits for another.
 
 use crate::fate::{CLASSES, labels};
 use crate::metrics::counters::{Late, Tally};
@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 labels! {
-    /// A part of the time from the kernel's receive stamp until the kernel has the reply, or all of
-    /// it.
+    /// A part of the time from the kernel's receive timestamp until the kernel has the reply, or
+    /// the whole time.
     Stage {
         /// Latency: all the time from arrival to reply.
         Total = "total",
@@ -26,7 +26,7 @@ labels! {
     }
 }
 
-/// Where the time of one answered request went. The total is the sum of the four stages.
+/// How long one answered request spent in each stage. The total is the sum of the four stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The request's class; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the last
@@ -34,7 +34,7 @@ pub struct Sample {
     pub class: u8,
     /// Time from the kernel's receive stamp until the server received the request.
     pub kernel: Nanos,
-    /// Time from then until the end of the handler, without the service time.
+    /// Time from the receive until the end of the handler, without the service time.
     pub queue: Nanos,
     /// Time in which workers ran the handler.
     pub service: Nanos,
@@ -58,16 +58,16 @@ impl Sample {
     }
 }
 
-/// A slowdown of 1 as stored in histograms, in thousandths.
+/// A slowdown of 1 in the unit of the histograms, thousandths.
 pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 
-/// The number of one measured distribution, made of a class and a kind of value.
+/// The number of one measured distribution. It combines a class and a kind of value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Series(pub(super) usize);
 
 /// Rows of the histograms: one per class, and one for emulated cores.
 pub(super) const ROWS: usize = CLASSES + 1;
-/// Columns after those of the stages.
+/// Columns of the histograms: one for each stage, then these.
 pub(super) const SLOWDOWN: usize = Stage::ALL.len();
 pub(super) const UNANSWERED: usize = SLOWDOWN + 1;
 pub(super) const COLUMNS: usize = UNANSWERED + 1;
@@ -110,16 +110,17 @@ impl Series {
         (((bin - (shift << 10) + 1) as u64) << shift << unit_bits(self.0 % COLUMNS)) - 1
     }
 
-    /// The key of the bin whose highest value is `highest`: it sorts bins by series, then by value.
+    /// The key of the bin whose highest value is `highest`. Keys sort bins by series, then by
+    /// value.
     pub(super) const fn key(self, highest: u64) -> u64 {
         (self.0 as u64) << VALUE_BITS | highest
     }
 }
 
-/// The number of the bin of `value` in `column`. The narrowest bins are a thousandth of a slowdown
-/// or 16 ns wide, less than a clock read takes (20 ns). From 2,048 of these widths on, each
-/// doubling has 1,024 bins. So a value is at most 0.1 % below the highest of its bin. Times from 18
-/// minutes on share the last bin.
+/// The number of the bin of `value` in `column`. The narrowest bins have a width of a thousandth
+/// (slowdowns) or 16 ns (times), less than a clock reading takes (20 ns). From 2,048 widths on,
+/// each factor of two has 1,024 bins. So a value is at most 0.1 % below the highest value of its
+/// bin. All times above 18 minutes share the last bin.
 #[inline]
 const fn bin(column: usize, value: u64) -> usize {
     let (value, most) = (value >> unit_bits(column), (1 << 36) - 1);
@@ -144,23 +145,24 @@ pub(super) const VALUE_BITS: u32 = 48;
 #[derive(Debug, Default)]
 pub(crate) struct Histograms {
     pub(super) columns: [[Column; COLUMNS]; ROWS],
-    /// Number of entries, by which the reader sees whether there is anything new.
+    /// Number of entries. By it, the reader sees whether there are new ones.
     entries: Tally,
 }
 
 /// The histogram of one [`Series`].
 #[derive(Debug, Default)]
 pub(super) struct Column {
-    /// Counts by bin, modulo 2^32: the reader only uses differences over about a second.
-    // Ordering: relaxed. `entries` orders the values of all entries that a reader has counted; it
-    // may see part of an entry in progress.
+    /// Counts by bin, modulo 2^32. That suffices, because the reader uses only differences over
+    /// about a second.
+    // Ordering: relaxed. A reader first reads `entries`, which orders the values of all entries in
+    // it. Of an entry in progress it may see a part.
     pub(super) counts: OnceLock<Box<[AtomicU32; BINS]>>,
     /// The exact sum of the values.
     pub(super) sum: Tally,
 }
 
 impl Histograms {
-    /// The number of entries.
+    /// Number of recorded requests and sleeps so far.
     pub(crate) fn entries(&self) -> u64 {
         self.entries.read()
     }
@@ -192,7 +194,8 @@ impl Histograms {
 
 impl Column {
     /// Adds a value; `number` is the number of this column.
-    // If `number` is known at compile time, the bin takes half the instructions.
+    // Inlined, because with a `number` that is known at compile time, the bin takes half the
+    // instructions.
     #[inline(always)]
     fn add(&self, number: usize, value: u64) {
         let count = &self.counts.get_or_init(empty)[bin(number, value)];
@@ -210,7 +213,8 @@ fn known(class: u8) -> usize {
 fn empty() -> Box<[AtomicU32; BINS]> {
     let counts: Vec<_> = (0..BINS).map(|_| AtomicU32::new(0)).collect();
     let counts: Box<[AtomicU32; BINS]> = counts.try_into().expect("so many were made");
-    // Writes to each page, so that no later request waits for the kernel to provide memory.
+    // A write to each page lets the kernel provide the memory now, so that no later request waits
+    // for it.
     counts.iter().for_each(|count| count.store(0, Relaxed));
     counts
 }
@@ -258,7 +262,7 @@ mod tests {
         assert!(bins.has(Series::slowdown(0)) && !bins.has(Series::unanswered(0)));
     }
 
-    /// Is what one reading has seen absent from the next? Are several workers added up?
+    /// Are values of one reading absent from the next? Are several workers added up?
     #[test]
     fn news_are_told_once() {
         let sample =

@@ -1,9 +1,10 @@
-//! Measurements over some time: since the start, in the last seconds, or since the mix of requests
+//! Measurements over a period: since the start, in the last seconds, or since the mix of requests
 //! shifted.
 //!
-//! Workers fill [`Histograms`]. A [`Window`] keeps what is new in them as [`Bins`], for each of its
-//! intervals, with the counters at the interval's start. Views of a window are a [`Distribution`]
-//! of any classes and stages, its [`Block`](super::block::Block), and [`Recent`] for policies.
+//! Workers fill [`Histograms`]. For each of its intervals, a [`Window`] keeps the new values as
+//! [`Bins`], with the counters at the interval's start. There are three views of a window: a
+//! [`Distribution`] of any classes and stages, its [`Block`](super::block::Block), and [`Recent`]
+//! for policies.
 
 mod distribution;
 mod histograms;
@@ -27,9 +28,9 @@ use std::ops::RangeBounds;
 /// A sliding window: measurements of the last `slots` intervals, each `width` long. The current
 /// interval is incomplete, so the window covers `slots - 1` to `slots` widths.
 ///
-/// Each slot starts with room for the bins of a server with few workers. When one slot needs more,
-/// all slots grow, so under constant traffic the window soon has its final size. A slot never has
-/// more bins than samples times stages, nor more than 27,000 per series.
+/// A slot keeps one interval. Each starts with room for the bins of a server with few workers. When
+/// one slot needs more, all slots grow, so under constant traffic the window soon has its final
+/// size. A slot has at most as many bins as samples times stages, and at most 27,000 per series.
 #[derive(Debug)]
 pub(crate) struct Window {
     width: Nanos,
@@ -38,8 +39,8 @@ pub(crate) struct Window {
     mix: u64,
 }
 
-/// Bins that a slot has room for at the start. Two saturated workers with two classes fill some
-/// 24,000 in a second.
+/// Number of bins for which a slot has room at the start. Two saturated workers with two classes
+/// fill about 24,000 in a second.
 const ROOM: usize = 32 * 1_024;
 
 /// The measurements of one interval.
@@ -53,14 +54,14 @@ struct Slot {
 }
 
 impl Window {
-    /// An empty window.
+    /// A window of the last `slots` intervals of `width` each, without measurements.
     pub(super) fn new(slots: usize, width: Nanos) -> Window {
         let mut window = Window { width, slots: vec![Slot::default(); slots].into(), mix: 0 };
         window.grow(ROOM);
         window
     }
 
-    /// Adds what was gathered between `before` and `now` to the interval that contains `now`.
+    /// Adds the values gathered between `before` and `now` to the interval that contains `now`.
     pub(super) fn add(&mut self, before: &Counts, now: Nanos, gathered: &Bins) {
         let number = self.number(now);
         let slot = &mut self.slots[(number % self.slots.len() as u64) as usize];
@@ -99,8 +100,8 @@ impl Window {
         slots.min_by_key(|slot| slot.number)?.begins.as_ref()
     }
 
-    /// The share of the time of `workers` workers in which they had something to do. `now` is the
-    /// last reading. `None` before any time has passed.
+    /// The share of the window's time in which `workers` workers were not idle. `now` is the last
+    /// reading. `None` before any time has passed.
     pub(super) fn utilisation(&self, now: &Counts, workers: usize) -> Option<f64> {
         let begin = self.begin(self.oldest(now.at))?;
         let all = now.at.minus(begin.at).as_secs_f64() * workers as f64;
@@ -117,8 +118,8 @@ impl Window {
         (self.number(now) + 1).saturating_sub(self.slots.len() as u64)
     }
 
-    /// Grows all slots to `room` bins. Writes to the memory, so that it becomes resident now and
-    /// not during use.
+    /// Grows all slots to `room` bins. Writes to the memory, so that the kernel provides it now
+    /// instead of during use.
     #[cold]
     fn grow(&mut self, room: usize) {
         for counts in self.slots.iter_mut().map(|slot| &mut slot.bins.counts) {
@@ -140,8 +141,8 @@ mod tests {
 
     const SERVICE: Series = Series::stage(0, Stage::Service);
 
-    /// Does a window contain all that is younger than its length and nothing older, also after a
-    /// pause?
+    /// Does a window contain all values that are younger than its length and no older ones, also
+    /// after a pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
         let histograms = Histograms::default();
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(count(&all, 1_000_001), 4, "all time has no end");
     }
 
-    /// Does a window return all that was added: every class and stage, counts and sums?
+    /// Does a window return all values that were added: every class and stage, counts and sums?
     #[test]
     fn a_window_keeps_everything() {
         let mut window = Window::new(6, Nanos::from_secs(10));

@@ -11,20 +11,20 @@ use crate::time::Nanos;
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     /// Service times of the last 9 to 10 seconds over all classes, each with its number of
-    /// requests. Unanswered requests count with the time that they would have taken
-    /// (`served_to_the_end`). A running slice longer than all of them counts as one more, for ten
-    /// seconds.
+    /// requests. Unanswered requests count with an estimate of the time that they would have taken
+    /// (`served_to_the_end`). A running slice that is longer than all of these counts as one more,
+    /// for at most ten seconds.
     pub service_times: Vec<(Nanos, u64)>,
     /// For each class, the number of requests, answered or not, and their total service time.
     pub by_class: [(u64, Nanos); CLASSES],
-    /// `service_times` of each class.
+    /// As `service_times`, for each class.
     pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
-    /// The mean number of workers in handlers, also of requests that still run.
+    /// The mean number of workers in handlers, including requests that still run.
     pub busy_workers: f64,
     /// The mean number of workers in handlers that passed no checkpoint.
     pub uninterruptible_workers: f64,
-    /// The mean number of workers neither in a handler nor idle: receiving, searching, passing on,
-    /// replying.
+    /// The mean number of workers that were neither in a handler nor idle: they received, searched,
+    /// passed on or replied.
     pub between_workers: f64,
     /// The mean number of idle workers.
     pub idle_workers: f64,
@@ -59,8 +59,8 @@ impl Recent {
     }
 }
 
-/// Whether the service times of the `newest` interval differ from those of the intervals since
-/// `first`. Unanswered requests count too.
+/// Whether the service times of the interval `newest` differ from those of the intervals from
+/// `first` on. Unanswered requests count too.
 fn has_shifted(window: &Window, first: u64, newest: u64) -> bool {
     let times = |bins: Vec<&Bins>| -> Vec<(Nanos, u64)> {
         let of_class = |class| requests(&bins, class).0.into_iter().map(|(took, _, count)| (took, count));
@@ -92,7 +92,7 @@ impl Counts {
             recent.times_of_class[class] = served_to_the_end(requests);
         }
         recent.service_times = served_to_the_end(all);
-        // Counts for as long as a request can: one stuck worker must not raise limits without end.
+        // The bound `SLICE_MAX` keeps one stuck worker from raising the limits without end.
         let longest = recent.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
         let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
         recent.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
@@ -103,14 +103,15 @@ impl Counts {
     }
 }
 
-/// The shortest CPU time of a request that counts as begun. One that was shed before tells nothing
-/// about its service time.
+/// The shortest CPU time of an unanswered request that counts as begun. A request that was shed
+/// before it began shows nothing about its service time.
 const BEGUN: u64 = SHORTEST;
 
-/// A longer slice cannot be of a request that ends within the window.
+/// A running slice that is longer than this does not count as a service time: its request cannot
+/// end within the window.
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
 
-/// Requests by CPU time: the time, whether they were broken off after it, how many.
+/// Requests by CPU time: the time, whether they were broken off after it, and their number.
 type Times = Vec<(Nanos, bool, u64)>;
 
 /// The requests of `class` that were answered or had begun, and the total time of the class.
@@ -128,18 +129,19 @@ fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
 }
 
 // A request that was broken off (expired, cancelled, failed) only shows that it would have taken
-// longer. Counted as a service time, it would make equal requests look uneven. A policy that then
-// lets old ones yield would break off more. So their number is spread over the requests that took
-// longer: B. Efron, "The two sample problem with censored data", 1967, the estimate of Kaplan and
-// Meier (1958).
-/// Estimates how many requests would have taken each service time, ascending. A broken-off request
-/// that nothing outlasted counts with the time it took, the least it can be.
+// longer. If its time counted as a service time, equal requests would look unequal. A policy could
+// then let old ones yield, and more would be broken off. So the number of broken-off requests is
+// spread over the requests that took longer. This is the estimate of Kaplan and Meier (1958) in the
+// form of B. Efron, "The two sample problem with censored data", 1967.
+/// Estimates how many requests would have taken each service time; ascending. If no request took
+/// longer than a broken-off one, it counts with the time that it took.
 fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {
-    // Of equal times the ended ones come first, because a broken-off request would have taken
+    // Among equal times, requests that ended come first, because a broken-off one would have taken
     // longer.
     all.sort_unstable();
     let mut longer: u64 = all.iter().map(|(.., count)| count).sum();
-    // The weight of each later request: itself, and its part of those broken off before.
+    // The weight of each later request: one for itself, plus its part of the requests that were
+    // broken off before.
     let mut stands_for = 1.0;
     let mut times = Vec::with_capacity(all.len());
     for (took, broken_off, count) in all {
@@ -160,8 +162,8 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use std::cell::RefCell;
 
-    // Does unanswered time count as its class's demand, once per request, on whichever worker it
-    // ended?
+    // Does the time of unanswered requests count as demand of their class, once per request,
+    // whichever worker ended it?
     #[test]
     fn unanswered_time_is_demand_once() {
         let metrics = WorkerMetrics::new(2);
@@ -172,7 +174,7 @@ mod tests {
         collector.collect();
         let Recent { by_class, times_of_class, service_times, .. } = collector.recent();
         let (count, time) = by_class[1];
-        // The time is accurate to a quarter of an octave.
+        // The time is accurate to a quarter of a factor of two.
         let near = |time: Nanos| (0.83..1.2).contains(&(time.as_secs_f64() / 0.36));
         assert!(count == 6 && near(time), "{count} took {time}");
         for times in [&times_of_class[1], &service_times] {
@@ -183,8 +185,8 @@ mod tests {
     }
 
     // Are measurements since a shift of the mix separate: service times, demand, rate and busy
-    // time? Is the shift reported once, and do later seconds add up? Also if only broken-off
-    // requests shifted? Is it over after ten seconds?
+    // time? Is the shift reported once, also if only broken-off requests shifted? Do later seconds
+    // add up, and does the shift end after ten seconds?
     #[test]
     fn what_came_since_a_shift_is_told_apart() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
@@ -238,15 +240,16 @@ mod censored_tests {
         super::served_to_the_end(of(ended, false).chain(of(broken_off, true)).collect())
     }
 
-    // Do equal requests stay equal, whenever some are broken off?
+    // Do equal requests still look equal, whenever some are broken off?
     #[test]
     fn equal_requests_stay_equal() {
         let times = served_to_the_end(&[(500, 100)], &[(50, 60), (200, 40), (500, 1)]);
-        // The last one is broken off when the others end: nothing took longer.
+        // The last request is broken off when the others end, so no request took longer.
         assert_eq!(times, micros(&[(500, 199), (500, 2)]));
     }
 
-    // Are broken-off requests spread over all that took longer, and over nothing that took less?
+    // Are broken-off requests spread over all requests that took longer, and over none that took
+    // less?
     #[test]
     fn what_took_longer_stands_for_what_was_broken_off() {
         let times = served_to_the_end(&[(1, 900), (100, 60), (900, 20)], &[(10, 20)]);

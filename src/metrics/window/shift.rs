@@ -1,16 +1,16 @@
-//! Detects a shift of the mix: whether the requests of the last second differ from those before.
-//! After a shift, older measurements say nothing about new requests.
+//! Detects a shift of the mix: whether the service times of the last second differ from those
+//! before. After a shift, older measurements do not describe new requests.
 //!
-//! The test compares two distributions by their greatest distance (Kolmogorov 1933, Smirnov 1939).
-//! It does so once for the number of requests up to each service time, and once for their total
-//! time. A few heavy requests can be most of the total time. Older seconds are forgotten once they
-//! differ from the newest, as in adaptive windowing (Bifet and Gavaldà, "Learning from
-//! time-changing data with adaptive windowing", 2007).
+//! The test compares two cumulative distributions by their greatest distance (Kolmogorov 1933,
+//! Smirnov 1939). It compares the number of requests up to each service time. It also compares
+//! their total time, because a few heavy requests can take most of the time. Once older seconds
+//! differ from the newest, they are forgotten, as in adaptive windowing (Bifet and Gavaldà,
+//! "Learning from time-changing data with adaptive windowing", 2007).
 
 use crate::time::Nanos;
 
-/// Buckets of service times: one for zero, then half octaves from 1 ns to 18 minutes. Longer times
-/// count in the last.
+/// Number of buckets of service times: one for zero, then two per factor of two, from 1 ns to 18
+/// minutes. Longer times count in the last.
 const BUCKETS: usize = 81;
 const PER_OCTAVE: f64 = 2.0;
 
@@ -30,19 +30,19 @@ struct Profile {
     squares: [f64; BUCKETS],
 }
 
-/// Service times closer than this, a factor of two, count as alike. Limits between levels differ by
-/// as much from noise.
+/// Service times that differ by less than this many buckets, a factor of two, count as alike.
+/// Limits between levels also differ by so much from noise alone.
 const ALIKE_BUCKETS: usize = 2;
 
-/// Distances of two distributions below this change no decision.
+/// Least distance of two distributions that counts as a shift. Smaller ones change no decision.
 const DISTANCE_MIN: f64 = 0.1;
 
-/// Least squared distance times sample size that counts as a difference. Equal mixes exceed it once
-/// in 2e8 comparisons, by the bound of Smirnov, 2 exp(-2 x). Two comparisons are made each second.
+/// Least value of squared distance times sample size that counts as a shift. By Smirnov's bound, 2
+/// exp(-2 x), equal mixes exceed it once in 2e8 comparisons. There are two comparisons each second.
 const EVIDENCE_MIN: f64 = 10.0;
 
-/// Requests above a bucket with less than this share of all are merged into it: pauses of the host
-/// look like a few heavy requests.
+/// The longest requests, less than this share of all, are merged into one bucket, because pauses of
+/// the host look like a few heavy requests.
 const RARE: f64 = 0.001;
 
 /// Whether `last` and `before` differ by more than chance, and enough to matter. Each lists service
@@ -56,16 +56,16 @@ pub(super) fn differ(last: &[(Nanos, u64)], before: &[(Nanos, u64)]) -> bool {
     let size = count * count_before / (count + count_before);
     let highest = whole.iter().map(Profile::highest).fold(0, usize::max);
     let [last, before] = [last, before].map(|times| Profile::new(times, highest));
-    // Where few requests take most of the time, a share of it is as uncertain as for a smaller
-    // sample (Kish, "Survey Sampling", 1965). Computed from both samples, because a second without
-    // any heavy request does not show that there are some.
+    // If few requests take most of the time, shares of the time are as uncertain as in a smaller
+    // sample (Kish, "Survey Sampling", 1965). `worth` is the factor of the sample size. It is
+    // computed from both samples, because one second may by chance have no heavy request.
     let time = sum(&last.time) + sum(&before.time);
     let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
     are_far(&last.requests, &before.requests, size) || are_far(&last.time, &before.time, size * worth)
 }
 
 impl Profile {
-    /// The profile of these requests. Those above bucket `highest` count in that bucket.
+    /// The profile of these requests. Requests above bucket `highest` count in that bucket.
     fn new(times: &[(Nanos, u64)], highest: usize) -> Profile {
         let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
         let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
@@ -79,7 +79,8 @@ impl Profile {
         profile
     }
 
-    /// The highest bucket that, together with those above it, holds [`RARE`] of the requests.
+    /// The highest bucket that, together with all above it, holds at least [`RARE`] of the
+    /// requests.
     fn highest(&self) -> usize {
         let enough = sum(&self.requests) * RARE;
         let mut above = 0.0;
@@ -159,8 +160,8 @@ mod tests {
         (0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)).collect()
     }
 
-    // Does chance alone never make a second differ from the nine before, with few requests or a
-    // heavy tail?
+    // If the mix stays the same, does no second differ from the nine before, even with few requests
+    // or a heavy tail?
     #[test]
     fn the_same_mix_does_not_differ_from_itself() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -213,7 +214,7 @@ mod tests {
         }
     }
 
-    // Are pauses of the host ignored, which hit few requests and now and then last half a second?
+    // Are pauses of the host ignored? They lengthen few requests, some of them by half a second.
     #[test]
     fn pauses_are_no_shift() {
         let of = |pauses: u64| [(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)];

@@ -1,5 +1,5 @@
-//! Measurements of a server in virtual time, on one thread. They give the same views as a
-//! collector.
+//! Measurements of a simulated server, in virtual time and on one thread. They have the same views
+//! as those of a collector.
 
 use super::{Bins, Recent, Series, Stage, Window};
 use crate::metrics::counters::{Counts, Spent};
@@ -17,12 +17,11 @@ pub struct Work {
 }
 
 impl Work {
-    /// Empty measurements of `workers` workers, to be read every `every`.
+    /// Empty measurements of `workers` workers, to be read at the interval `every`.
     pub fn new(workers: usize, every: Nanos) -> Work {
         let mut counts = Counts::default();
         counts.busy.push(Nanos::ZERO);
-        // Allocates no slots in advance: a fleet has thousands of servers, whose windows grow as
-        // needed.
+        // Slots get no memory in advance, because a simulated fleet has thousands of servers.
         let window = Window { width: every, slots: vec![Default::default(); Work::INTERVALS as usize].into(), mix: 0 };
         Work { workers, counts, gathered: Bins::default(), last: Counts::default(), window }
     }
@@ -35,7 +34,8 @@ impl Work {
         self.counts.received += datagrams;
     }
 
-    /// Adds time in a handler, and says whether the handler could have given way.
+    /// Adds time in a handler. `interruptible` = the handler passed checkpoints, so it could have
+    /// yielded.
     pub fn ran(&mut self, time: Nanos, interruptible: bool) {
         self.counts.busy[0] = self.counts.busy[0].plus(time);
         self.counts.spent_ns[Spent::Interruptible as usize] += if interruptible { time.get() } else { 0 };
@@ -49,7 +49,7 @@ impl Work {
     }
 
     /// The work of the last intervals, up to `now`. `idle` is the workers' idle time since the
-    /// start, `running` the length of each running slice. Call it once per interval.
+    /// start; `running` is the length of each running slice. Call it once per interval.
     pub fn recent(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Recent {
         self.counts.idle = idle.max(self.counts.idle);
         self.window.add(&self.last, now, &self.gathered);
@@ -63,7 +63,8 @@ impl Work {
 mod tests {
     use super::*;
 
-    // Does a broken-off request count as if served to its end, rather than as a short one?
+    // Does a broken-off request count as if it had been served to its end, instead of as a short
+    // one?
     #[test]
     fn what_was_broken_off_is_no_short_request() {
         let shortest = |answered| {

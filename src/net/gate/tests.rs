@@ -1,5 +1,5 @@
-//! Do programs admit what they should? Method: sockets on loopback; every datagram sent is received
-//! or counted as dropped.
+//! Do filter programs admit exactly what their rules say? Method: sockets on loopback; every
+//! datagram sent is received or counted as dropped.
 
 use super::*;
 use crate::net::{Drops, Group, Io, dropped_by_others};
@@ -30,7 +30,7 @@ impl Server {
         let before = self.received;
         for number in 0..count {
             client.send_to(&[7; 40], target).expect("a send on loopback");
-            // A buffer holds more than this many.
+            // Received after each hundred datagrams, which a buffer surely holds.
             if number % 100 == 99 {
                 self.receive();
             }
@@ -60,8 +60,8 @@ fn of(text: &str) -> u64 {
     NETWORK.of(text.parse().expect("an address"))
 }
 
-// Does each prefix get its share, in both families, on one socket for both and on one for each? Is
-// everything counted while programs come, change and go?
+// Does each prefix get its share, over IPv4 and IPv6, on one socket for both and on one for each?
+// Is everything counted while programs are attached, replaced and removed?
 #[test]
 fn each_prefix_has_its_share_and_all_are_counted() {
     let both = Server::new(&["[::]:0"]);
@@ -114,8 +114,8 @@ fn a_prefix_has_its_bits() {
     assert!(!same(24, 56, "::", "0.0.0.0"));
 }
 
-// Is all of a trusted network admitted, in both families, of any length, beside others? But not if
-// one of its prefixes is limited?
+// Is a trusted network admitted entirely, over IPv4 and IPv6, with any prefix length, unless one of
+// its prefixes is limited?
 #[test]
 fn a_trusted_network_comes_in_whole() {
     let mut server = Server::new(&["[::]:0"]);
@@ -147,12 +147,12 @@ fn a_trusted_network_comes_in_whole() {
     server.check();
 }
 
-// With the most rules, is each one found, in both families, and nothing else admitted? Does the
-// kernel take the program?
+// With the largest number of rules, does the kernel accept the program? Is each rule found, over
+// IPv4 and IPv6, and is nothing else admitted?
 #[test]
 fn the_most_rules_fit() {
     const PASS: u32 = 2_000;
-    // The most that a configuration may have.
+    // The most trusted networks of a configuration.
     const TRUSTED: usize = 16;
     let whole = ["2001:db8:1:2:3:4:5:6".parse().expect("a network"); TRUSTED];
     let mut server = Server::new(&["[::]:0"]);
@@ -187,8 +187,8 @@ fn the_most_rules_fit() {
     server.check();
 }
 
-// Does the gate shut by a stop stay shut, whatever follows? Does a gate left to another process
-// stay as it is?
+// Does a gate that a stop has shut stay shut, whatever is called afterwards? Does a gate that was
+// left to another process stay as it is?
 #[test]
 fn the_stop_gate_is_the_last() {
     let mut server = Server::new(&["127.0.0.1:0"]);
@@ -207,8 +207,8 @@ fn the_stop_gate_is_the_last() {
     server.check();
 }
 
-// Does a filter drop a GRO batch as a whole, counted once by the kernel? Because of that, `--io
-// gro` uses no gate. On a kernel where this fails, it could.
+// Does a filter drop a GRO batch as a whole, and does the kernel count it once? This is why `--io
+// gro` uses no gate. If this test fails on a newer kernel, it could.
 #[test]
 fn a_filter_counts_a_gro_batch_once() {
     let group = Group::open(&["127.0.0.1:0".parse().expect("an address")], 1, Io::Gro).expect("a free port");
@@ -222,7 +222,7 @@ fn a_filter_counts_a_gro_batch_once() {
     assert_eq!(drops.totals().sum::<Option<u64>>(), Some(1));
 }
 
-// Are drops of a full buffer counted separately, so that the gate's part is known?
+// Are drops of a full buffer counted apart from the gate's, so that the gate's part is known?
 #[test]
 fn others_drop_what_no_filter_refused() {
     let server = Server::new(&["127.0.0.1:0"]);

@@ -1,8 +1,8 @@
 //! Sends a batch of messages, with a result for each. Messages to one peer go to the kernel as a
 //! GSO batch.
 //!
-//! The kernel passes a GSO batch through its layers as one and segments it at the end
-//! (`UDP_SEGMENT`). All messages of a GSO batch have one length; only the last may be shorter.
+//! The kernel passes a GSO batch through its layers as one packet, and segments it at the end
+//! (`UDP_SEGMENT`). All messages of a GSO batch have the same length; only the last may be shorter.
 //! Messages to one peer keep their order. Messages to different peers may overtake each other.
 
 use super::io::SEND_BATCH_MAX;
@@ -21,9 +21,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 
-/// The longest wait for room in a socket's send buffer. If nothing drains for that long, the device
-/// is stuck, or the replies wait for neighbours that do not exist. Until the buffer has drained,
-/// further batches do not wait.
+/// The longest wait for room in a socket's send buffer. If nothing drains in this time, the device
+/// is stuck, or the replies wait for neighbours that do not exist. So further batches do not wait
+/// until the buffer has drained.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
@@ -42,7 +42,7 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
 /// Sends batches through one socket, in memory that is reused.
 pub(super) struct Sender<B = Batched> {
-    /// Whether GSO has failed and is not used for now.
+    /// Open for a minute after the device failed to segment a GSO batch; meanwhile GSO is not used.
     gso: Breaker,
     /// Whether the last wait for room in the send buffer timed out. Reset once the buffer has
     /// drained.
@@ -86,12 +86,12 @@ impl<B: Backend> Sender<B> {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
-        // Each round makes progress, splits a GSO batch, or uses up a batch's one retry or the
-        // call's one wait.
+        // Each round sends a batch, splits one, or uses up a batch's only retry or this call's only
+        // wait. So the loop ends, except that an interrupted call is repeated.
         while at < plan.batches.len() {
             let call = plan.call(at);
             // The kernel stops at the first batch that it does not take. It reports the error only
-            // if that batch is the first of a call.
+            // if this batch is the first of the call.
             match self.backend.send(socket, messages, plan, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
@@ -107,8 +107,8 @@ impl<B: Backend> Sender<B> {
                 }
                 Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
                 Err(errno) if call.segment.is_some() => {
-                    // EIO: the device cannot segment. Other errors may concern a single message, or
-                    // the segment length.
+                    // EIO means that the device cannot segment. Other errors may concern a single
+                    // message, or the segment length.
                     if errno == Errno::EIO && self.gso.fails(now) {
                         socket.without_gso.store(true, Ordering::Relaxed);
                     }
@@ -125,8 +125,8 @@ impl<B: Backend> Sender<B> {
     }
 }
 
-/// Whether the error may be the network's answer to an earlier message. The kernel keeps that error
-/// with the socket and reports it once instead of sending.
+/// Whether the error may be the network's answer (ICMP) to an earlier message. The kernel keeps
+/// this error at the socket, and reports it once instead of sending.
 fn may_be_stale(errno: Errno) -> bool {
     use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
     matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
@@ -146,10 +146,10 @@ fn reason(errno: Errno) -> Unsent {
 
 /// The sending system calls: the kernel's, or scripted ones in tests.
 pub(super) trait Backend {
-    /// Sends the batches of `call`. Returns how many the kernel took, at least one.
+    /// Sends the batches of `call`. Returns how many of them the kernel took, at least one.
     ///
     /// # Errors
-    /// Why it did not take the first.
+    /// Why the kernel did not take the first batch.
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno>;
 
     /// Makes the call without sending anything.
@@ -158,8 +158,8 @@ pub(super) trait Backend {
     /// Why the system does not permit the call.
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
 
-    /// Waits until the send buffer has drained to a half, at most for `patience`. Returns whether
-    /// it has.
+    /// Waits until the send buffer has drained to a half, but at most for `patience`. Returns
+    /// whether it has drained.
     fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
@@ -171,9 +171,9 @@ pub(super) trait Backend {
 
 /// Sends many batches in one call.
 ///
-/// The wrapper around `sendmmsg` puts the same control data into every header, in space that must
-/// be exactly full. So there are headers for each kind of control data, and one call sends batches
-/// from one source address with one segment length.
+/// The wrapper around `sendmmsg` puts the same control data into every header, and the control
+/// space must be exactly full. So there are separate headers for each kind of control data. And one
+/// call can only send batches with the same source address and the same segment length.
 pub(super) struct Batched {
     /// Headers by source address (none, IPv4, IPv6), each without and with a segment length.
     headers: [[Headers; 2]; 3],
@@ -197,7 +197,7 @@ impl Batched {
 impl Backend for Batched {
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], plan: &GsoPlan, call: Call) -> Result<usize, Errno> {
         let batches = &plan.batches[call.first..][..call.count];
-        // Filled in place, because moving an `ArrayVec` copies its whole capacity.
+        // Filled in place, because to move an `ArrayVec` copies its whole capacity.
         let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
         for batch in batches {
@@ -245,12 +245,12 @@ impl Backend for Batched {
 /// The most bytes of a GSO batch: it must fit one datagram of either family, with room for IPv4
 /// options.
 const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
-/// The most messages of a GSO batch that every kernel with GSO takes (`UDP_MAX_SEGMENTS`; newer
-/// kernels take twice as many).
+/// The most messages of a GSO batch (`UDP_MAX_SEGMENTS`). Every kernel with GSO takes this many;
+/// newer kernels take twice as many.
 const GSO_SEGMENTS_MAX: usize = 64;
 
-/// The plan for sending a batch of messages. Its memory is reused and never moved, because most
-/// batches are far shorter.
+/// The plan for sending a batch of messages. Its memory is for the longest batch, is reused, and is
+/// never moved.
 pub(super) struct GsoPlan {
     /// Indices of the messages; those of one batch are adjacent.
     order: Vec<usize>,
@@ -259,7 +259,7 @@ pub(super) struct GsoPlan {
     keys: Vec<u64>,
 }
 
-/// Messages that the kernel takes together or not at all.
+/// Messages to one peer that the kernel takes together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GsoBatch {
     /// The range of this batch's messages in `order`.
@@ -267,7 +267,7 @@ struct GsoBatch {
     /// The segment length: the length of each message, except that the last may be shorter.
     length: usize,
     local: Option<IpAddr>,
-    /// Whether the batch must not be in a call that segments.
+    /// Whether the batch must not be in a call with a segment length.
     plain: bool,
 }
 
@@ -303,7 +303,8 @@ impl GsoPlan {
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
                 if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
-                    // A later message to this peer must not overtake this one.
+                    // The loop stops here, because a later message to this peer must not overtake
+                    // this one.
                     break;
                 }
                 taken[next] = true;
@@ -322,7 +323,7 @@ impl GsoPlan {
         &self.order[batch.places.clone()]
     }
 
-    /// Splits batch `at` into single messages, and keeps these out of calls that segment.
+    /// Splits batch `at` into single messages, and keeps these out of calls with a segment length.
     fn split(&mut self, at: usize) {
         let batch = self.batches.remove(at);
         for place in batch.places.rev() {
@@ -330,8 +331,8 @@ impl GsoPlan {
         }
     }
 
-    /// Plans the call for the batches from number `at` on: how many can go together, and the
-    /// segment length.
+    /// Plans a system call for the batches from number `at` on: how many it can send together, and
+    /// the segment length.
     fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
         let mut call = Call { first: at, count: 0, local: first.local, segment: None };
@@ -340,8 +341,8 @@ impl GsoPlan {
             let segment = if batch.places.len() > 1 { Some(batch.length) } else { call.segment };
             longest = longest.max(batch.length);
             plain |= batch.plain;
-            // One segment length holds for the whole call. A single message that is not longer
-            // stays whole.
+            // The segment length holds for the whole call. It leaves a single message whole that is
+            // not longer.
             let cuts_others = call.segment.is_some() && segment != call.segment;
             let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
             if batch.local != call.local || cuts_others || cuts_these {
@@ -367,7 +368,7 @@ pub(super) struct Call {
     segment: Option<usize>,
 }
 
-/// A hash of `peer`, compared before the address, which makes it cheap to find a peer's messages.
+/// A hash of `peer`. It is compared before the address, because that is cheaper.
 fn key(peer: SocketAddr) -> u64 {
     let address = match peer.ip() {
         IpAddr::V4(ip) => u64::from(u32::from(ip)),

@@ -3,7 +3,7 @@ use crate::net::{Group, Io};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// A kernel with scripted answers that takes everything in the end.
+/// A kernel that gives scripted answers, and after the last one takes everything.
 #[derive(Default)]
 struct Scripted {
     answers: VecDeque<Result<usize, Errno>>,
@@ -48,9 +48,10 @@ fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Ve
 const SENT: Result<(), Unsent> = Ok(());
 const NOW: Nanos = Nanos::from_secs(7);
 
-// Does a batch continue after each kind of failure? A stale error costs no message, a lasting error
-// only its own message. A full buffer is waited for once, and an interrupted call is repeated. A
-// rejected GSO batch goes message by message; if the device cannot segment, no other is made.
+// Does sending continue after each kind of failure? A stale error loses no message, and a lasting
+// error only its own message. With a full buffer, the sender waits once; an interrupted call is
+// repeated. A rejected GSO batch is sent message by message. If the device cannot segment, no
+// further GSO batch is made.
 #[test]
 fn a_batch_goes_on_after_a_failure() {
     use Errno::{EACCES, EAGAIN, ECONNREFUSED, EHOSTUNREACH, EINTR, EINVAL, EIO, EMSGSIZE};
@@ -82,7 +83,8 @@ fn a_batch_goes_on_after_a_failure() {
     let in_vain = [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)];
     let gave_up = taken(&[Ok(1), full, full, full], &[1, 2, 3], &in_vain, &[0]);
     assert_eq!([waited, gave_up].map(|sender| sender.backend.waits), [[PATIENCE], [PATIENCE]]);
-    // Rejected, also at the retry; then the second of its three messages fails.
+    // A GSO batch of three is rejected, also at the retry; then the second of its messages fails
+    // alone.
     let answers = [too_long, too_long, Ok(1), Err(EPERM)];
     assert!(taken(&answers, &[1, 1, 2, 1], &lost(Unsent::Denied), &[0, 3, 2]).gso.allows(NOW));
     assert!(!taken(&[Err(EIO)], &[1, 1, 1], &[SENT; 3], &[0, 1, 2]).gso.allows(NOW));
@@ -105,7 +107,7 @@ fn gso_is_tried_again_after_a_minute() {
     for _ in 0..3 {
         assert_eq!(batches(failed_at, &[Err(Errno::EIO)]), (single.clone(), 1));
         let again_at = failed_at.plus(Breaker::AGAIN_AFTER);
-        // The kernel would take a batch.
+        // Before the minute is over there is no GSO batch, although the kernel would take one.
         assert_eq!(batches(again_at.minus(Nanos::new(1)), &[]), (single.clone(), 1));
         failed_at = again_at;
     }
@@ -113,7 +115,7 @@ fn gso_is_tried_again_after_a_minute() {
     assert_eq!(batches(failed_at.plus(Nanos::new(1)), &[]), (one, 0));
 }
 
-// After a wait that timed out, is there another wait only once the buffer has drained?
+// After a wait that timed out, does the sender wait again only once the buffer has drained?
 #[test]
 fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
@@ -162,9 +164,9 @@ fn batches(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
     plan.batches.iter().map(|batch| plan.messages(batch).to_vec()).collect()
 }
 
-// Do messages to one peer go together, even if others are between them? Does a GSO batch end with a
-// shorter message and before a longer one? Does an empty message go alone? Does a batch fit a
-// datagram and the kernel?
+// Do messages to one peer go together, even if messages to others are between them? Does a GSO
+// batch end with a shorter message, and before a longer one? Is an empty message sent alone? Does a
+// batch stay within the limits of a datagram and of the kernel?
 #[test]
 fn messages_to_one_peer_go_together() {
     for (messages, expected) in [
@@ -192,14 +194,14 @@ fn a_run_cuts_at_one_length_and_comes_from_one_address() {
         runs.push((call.count, call.segment));
         at += call.count;
     }
-    // The GSO batch of 9 behind it would segment the message of 10. The other family has other
-    // addresses.
+    // The segment length 9 of the next GSO batch would cut the message of 10. The last one has a
+    // source address of the other family.
     assert_eq!(runs, [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None)]);
 }
 
 proptest! {
-    // Does every message go out once, in its peer's order, in GSO batches that segment where they
-    // were joined?
+    // Is every message sent once, in its peer's order? Does every GSO batch segment exactly where
+    // its messages were joined?
     #[test]
     fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
         let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();

@@ -21,8 +21,8 @@ fn buffers_are_as_large_as_allowed() {
     }
 }
 
-// Are sockets of another process adopted only if all are UDP sockets, and with all that a group
-// has?
+// Are sockets of another process adopted only if all are UDP sockets, and do they get all options
+// of a group?
 #[test]
 fn sockets_are_adopted_as_a_group() {
     let (group, other) = (opened(2, Io::Gro), opened(2, Io::Gro));
@@ -36,7 +36,7 @@ fn sockets_are_adopted_as_a_group() {
     let inodes = |group: &Group| group.sockets.iter().map(|socket| socket.inode).collect::<Vec<_>>();
     assert_eq!((&adopted.addresses, inodes(&adopted)), (&group.addresses, inodes(&group)));
     assert!(nix::sys::socket::getsockopt(&*adopted.sockets[1], sockopt::ReceiveTimestampns).expect("an option"));
-    // Ordered by worker, whatever their order was.
+    // The adopted sockets are ordered by worker, whatever their order was.
     let both = adopt(copies(&group).into_iter().chain(copies(&other)).collect()).expect("a group");
     assert_eq!(both.addresses, [&group.addresses[..], &other.addresses].concat());
     let [own, others] = [inodes(&group), inodes(&other)];
@@ -52,7 +52,7 @@ fn sockets_are_adopted_as_a_group() {
     }
 }
 
-// Is every buffer of a group made as small as requested, and none larger?
+// Is every buffer of a group reduced to the requested size, and none enlarged?
 #[test]
 fn receive_buffers_can_be_limited() {
     let mut group = opened(2, Io::Batches);
@@ -97,7 +97,7 @@ fn a_group_has_several_addresses() {
     let taken = Group::open(&["127.0.0.3:0".parse().expect("an address"), bound[1]], 1, Io::Batches);
     let error = taken.expect_err("the second is taken");
     assert_eq!((error.0, error.1.kind()), (bound[1], io::ErrorKind::AddrInUse));
-    // Every socket leaves, so datagrams to any address find none.
+    // Once every socket has left, datagrams to any of the addresses find no socket.
     let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     client.send_to(b"x", bound[1]).expect("sent");
     assert!(group.has_waiting(), "in the socket of the second address");
@@ -117,7 +117,7 @@ fn the_wildcards_of_both_families_share_a_port() {
     assert!(!only_v6(&alone, 0), "for both families");
     let port = alone.addresses[0].port();
     drop(alone);
-    // The port was free a moment ago; others may take the next one.
+    // Several ports are tried, because another program may take one meanwhile.
     let ports = port..port.saturating_add(20);
     let both = ports.map(|port| [any("0.0.0.0", port), any("::", port)]);
     let group = both.into_iter().find_map(|both| Group::open(&both, 2, Io::Batches).ok()).expect("a free port");

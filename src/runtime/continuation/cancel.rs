@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A token that asks work to end. Clones share one state.
 ///
-/// A task of [`crate::tasks`] that has not begun when its token is cancelled never begins. A
-/// running closure continues unless it asks [`CancellationToken::is_cancelled`] itself. A running
-/// future ends at its next [`checkpoint`](crate::handler::checkpoint), which does not return. A
-/// waiting future ends when it is woken.
+/// If the token of a task of [`crate::tasks`] is cancelled before the task begins, the task never
+/// begins. A running closure continues unless it calls [`CancellationToken::is_cancelled`] itself.
+/// A running future ends at its next [`checkpoint`](crate::handler::checkpoint), which does not
+/// return. A waiting future ends when it is woken.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
     cancelled: Arc<AtomicBool>,
@@ -22,8 +22,8 @@ impl CancellationToken {
 
     /// Asks all work with this token to end. Further calls change nothing.
     pub fn cancel(&self) {
-        // Ordering: release, pairs with the acquire below: a thread that sees the flag also sees
-        // what was done before.
+        // Ordering: release, pairs with the acquire below. A thread that sees the flag also sees
+        // what the canceller did before.
         self.cancelled.store(true, Ordering::Release);
     }
 

@@ -1,4 +1,5 @@
-//! Children: work that a request or another child forked, or that outside threads spawned.
+//! Children: pieces of work that a request or another child forked, or that outside threads
+//! spawned.
 
 use super::context::{self, Limits};
 use super::local_queue::{self, Ready};
@@ -17,15 +18,15 @@ use std::task::{Poll, Wake, Waker};
 /// The future of a child, as a worker polls it.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A child. Queues, wakers and its handle each hold a reference.
+/// A child. Queues, wakers and the child's handle each hold a reference to it.
 pub(crate) struct Child<T> {
     /// The runtime id of the server that runs the child; 0 for a child forked outside any server.
     pub(crate) runtime_id: u64,
     expires_at: Nanos,
-    /// The request or child that forked it, with the generation at that time.
+    /// The request or child that forked this child, with its generation at that time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
     work: Resumable<Work<T>>,
-    /// Receives the result. Closed once the handle is dropped, or has run the child itself.
+    /// Receives the result. It is closed once the handle is dropped, or has run the child itself.
     outcome: Outcome<Result<T, AbortCause>>,
     abort: AbortFlag,
     ready_at: AtomicU64,
@@ -39,17 +40,17 @@ struct Work<T> {
     begun: bool,
 }
 
-/// What a handle finds when it looks at its child.
+/// The state in which a handle finds its child.
 pub(crate) enum Found<T> {
     /// The child has not begun. The handle has taken it and runs it.
     Fresh(ChildFuture<T>),
-    /// The child runs, or is left to other workers. Its end wakes the waker.
+    /// A worker runs the child, or will run it. Its end wakes the waker.
     UnderWay,
     Over(Result<T, AbortCause>),
 }
 
 impl<T: Send + 'static> Child<T> {
-    /// A child of the request or child that this thread polls. It enters the worker's local queue.
+    /// A child of the request or child that this thread polls. It enters the worker-local queue.
     ///
     /// # Panics
     /// As [`AbortFlag::fork`].
@@ -69,7 +70,7 @@ impl<T: Send + 'static> Child<T> {
         child
     }
 
-    /// Work spawned for the server `runtime_id`, not forked by a request. It has no deadline and is
+    /// Work that an outside thread spawned for the server `runtime_id`. It has no deadline and is
     /// in no queue yet.
     pub(crate) fn spawned(runtime_id: u64, work: ChildFuture<T>) -> Arc<Child<T>> {
         Arc::new(Child::of_none(runtime_id, work))
@@ -88,8 +89,8 @@ impl<T: Send + 'static> Child<T> {
         }
     }
 
-    /// Looks at the child. If it is in progress, its end wakes `waker`. A child that has not begun
-    /// is taken only if `takes`.
+    /// Looks at the child. If the child is in progress, its end wakes `waker`. If it has not begun
+    /// and `takes` is true, the handle takes it.
     ///
     /// # Panics
     /// If the result was taken before.
@@ -104,7 +105,7 @@ impl<T: Send + 'static> Child<T> {
         }
     }
 
-    /// Notes that the handle has run the child to its end.
+    /// Notes that the handle has run the child to its end, so no result will come.
     pub(crate) fn ended_here(&self) {
         self.outcome.close();
     }
@@ -124,7 +125,8 @@ impl<T: Send + 'static> Child<T> {
     }
 
     fn end(&self, result: Result<T, AbortCause>) {
-        // Aborts the owner at once, so that siblings do not run longer than needed.
+        // A failed child aborts its owner at once, so that the owner's other children do not run in
+        // vain.
         if let (Err(cause), Some((owner, generation))) = (&result, &self.owner)
             && !self.outcome.is_closed()
             && *cause != AbortCause::Cancelled
@@ -148,8 +150,8 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere: false };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
-            // Ordering: relaxed. Only the worker that polls the child adds, and the lock passes the
-            // sum on.
+            // Ordering: relaxed. Only the worker that polls the child adds. The lock around the
+            // work makes the sum visible to the next worker.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
             match polled {
@@ -197,7 +199,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
     }
 
     fn queued(&self, now: Nanos) {
-        // Ordering: relaxed, the queue orders it.
+        // Ordering: relaxed, because the push into the queue publishes it.
         self.ready_at.store(now.get(), Ordering::Relaxed);
     }
 }

@@ -1,9 +1,9 @@
-//! State by which a worker and the futures of `crate::handler::leaf` tell each other what to do
-//! during one poll of a handler.
+//! Thread-local state of one poll of a handler. Through it, a worker tells the futures of
+//! `crate::handler::leaf` when to pause, and they tell the worker why they did.
 //!
-//! It is thread-local instead of data in a `Waker`, because that needs no `unsafe`. Outside a
-//! worker there is no poll, and these futures are ready at once. So a handler can be tested with
-//! any executor.
+//! The state is thread-local instead of data in a `Waker`, because this needs no `unsafe`. Outside
+//! a worker the state is empty, and these futures are ready at once. So a handler can be tested
+//! with any executor.
 
 use super::cancel::CancellationToken;
 use super::waiter::{AbortCause, Waiter};
@@ -14,11 +14,11 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Why a future of the handler module returned `Pending` to its worker.
+/// Why a future of the handler module has returned `Pending` to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The handler can continue, in this way. `Here`: the worker must ask the policy, or queue new
-    /// or woken children.
+    /// The handler can continue, in this way. With `Here`, the worker must ask the policy, or queue
+    /// new or woken children.
     Resume(Resume),
     /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
     Join,
@@ -27,7 +27,8 @@ pub(crate) enum Pause {
     Abort(AbortCause),
 }
 
-/// When checkpoints return to the worker during one poll. They read the clock only now and then.
+/// The times from which checkpoints return to the worker, for one poll. Checkpoints read the clock
+/// only now and then, so they may return a little later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Time from which checkpoints return, so that the policy is asked.
@@ -46,7 +47,7 @@ impl Limits {
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
-    /// The request or child being polled, if it may fork. Empty between polls, so that it needs no
+    /// The request or child being polled, if it may fork. It is empty between polls and needs no
     /// destructor, which would cost a check at each access.
     static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
     /// The token that checkpoints check.
@@ -55,22 +56,23 @@ thread_local! {
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Number of checkpoints until one reads the clock, including that one.
     static LEFT: Cell<u32> = const { Cell::new(0) };
-    /// The last clock reading at a checkpoint of this poll, or its start. Then the number of
-    /// checkpoints from there to the next reading.
+    /// The last clock reading at a checkpoint of this poll, or the start of the poll. Then the
+    /// number of checkpoints from there to the next reading.
     static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
-    /// The stack address below which nothing nested may begin; 0 on threads that are not workers.
+    /// The stack address below which no nested work may begin; 0 on threads that are not workers.
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// At least one in this many checkpoints reads the clock. A handler whose checkpoints suddenly come
-/// farther apart is asked up to this many checkpoints late.
+/// At least one in this many checkpoints reads the clock. If the spacing of checkpoints suddenly
+/// grows, a handler pauses up to this many checkpoints late.
 const STRETCH_MAX: u32 = 16;
 
-/// The default stack of a worker, in bytes: as the standard library's.
+/// The default stack of a worker, in bytes: the same as the standard library's.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
-/// Notes that the calling thread, a worker that begins, has a stack of `bytes`. Nested work may use
-/// half of it. The rest is for the innermost work, a panic there, and dropping what is nested.
+/// Sets the stack size of the calling thread, a worker that starts, to `bytes`. Nested work may use
+/// half of the stack. The other half is for the innermost work, for a panic there, and for dropping
+/// nested values.
 pub(crate) fn begin_stack(bytes: usize) {
     DEEPEST.set(stack_address().saturating_sub(bytes / 2));
 }
@@ -87,16 +89,17 @@ fn stack_address() -> usize {
     std::ptr::from_ref(&local).addr()
 }
 
-/// Runs `poll` from `start` on, within `limits`, as one poll of `waiter`. Without a waiter, other
-/// workers cannot run the children. Returns the result of `poll`, the reason to pause that a future
-/// left, and the CPU time of joined children.
+/// Runs `poll` as one poll of `waiter`, which begins at `start` and has these `limits`. Without a
+/// waiter, other workers cannot run the children. Returns the result of `poll`, the reason to pause
+/// that a future has set, and the CPU time of joined children.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     start: Nanos,
     limits: Limits,
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
-    // Moved in and out, because counting references would cost more than all the rest.
+    // The waiter is moved in and out, because to count references would cost more than the whole
+    // function.
     let outer = WAITER.replace(waiter.take().map(ManuallyDrop::new));
     LIMITS.set(Some(limits));
     PAUSE.set(None);
@@ -128,7 +131,8 @@ pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> 
     result
 }
 
-/// At a checkpoint: returns true, with a reason to pause, if the handler must return to its worker.
+/// Called at a checkpoint. If the handler must return to its worker, sets the reason to pause and
+/// returns true.
 #[inline]
 pub(crate) fn checkpoint_pauses() -> bool {
     let left = LEFT.get();
@@ -154,11 +158,11 @@ fn asks_all() -> bool {
     } else if let Some(cause) = with_waiter(|waiter| waiter.abort_cause()).flatten() {
         Pause::Abort(cause)
     } else {
-        // Also after the end of the slice, so that checkpoints farther apart than slices still
-        // look.
+        // The look comes even if the slice has ended. Otherwise a handler whose checkpoints are
+        // farther apart than its slice would never look.
         match notice::looks(now) {
             Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
-                // With a token, every checkpoint checks it: a cancellation does not depend on time.
+                // A cancellation can come at any time, so with a token every checkpoint checks it.
                 let until = if cancelled.is_some() { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
                 stretch(now, until);
                 return false;
@@ -170,8 +174,8 @@ fn asks_all() -> bool {
     true
 }
 
-/// Lets checkpoints pass without reading the clock: as many as should come within `until`, by their
-/// recent spacing. At most twice as many as last time.
+/// Lets checkpoints pass without reading the clock. As many as will come within `until`, if their
+/// recent spacing continues, but at most twice as many as last time.
 fn stretch(now: Nanos, until: Nanos) {
     let (last, passed) = STRETCH.get();
     let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
@@ -181,7 +185,8 @@ fn stretch(now: Nanos, until: Nanos) {
     LEFT.set(next);
 }
 
-/// Inside a worker: sets the reason to pause, and returns true.
+/// Inside a worker: sets the reason to pause and returns true. Elsewhere it does nothing and
+/// returns false.
 pub(crate) fn pauses_for(resume: Resume) -> bool {
     let inside = LIMITS.get().is_some();
     if inside {
@@ -190,20 +195,20 @@ pub(crate) fn pauses_for(resume: Resume) -> bool {
     inside
 }
 
-/// For a handler that waits for a child: sets this reason, unless there is one that brings it back
-/// sooner.
+/// For a handler that waits for a child: sets the reason [`Pause::Join`], unless there is a reason
+/// by which it continues sooner.
 pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
     }
 }
 
-/// For a handler that waits for something which will never come: sets `cause` as the reason.
+/// For a handler that waits for something that will never come: sets [`Pause::Abort`] with `cause`.
 pub(crate) fn abort_pauses(cause: AbortCause) {
     PAUSE.set(Some(Pause::Abort(cause)));
 }
 
-/// Returns true, with a reason to pause, if the worker must first queue new children.
+/// If the worker must first queue new children, sets a reason to pause and returns true.
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
@@ -212,8 +217,8 @@ pub(crate) fn fork_pauses() -> bool {
     pauses
 }
 
-/// Whether the last poll on this thread, which began at `start`, passed a checkpoint that let it
-/// continue.
+/// Whether the last poll on this thread, which began at `start`, has passed a checkpoint without
+/// pausing there.
 pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
     // The first checkpoint of each poll reads the clock.
     STRETCH.get().0 > start
@@ -259,8 +264,8 @@ mod tests {
         paused.then(|| now.minus(start))
     }
 
-    // Do evenly spaced checkpoints pause at the first one after the time, even if few read the
-    // clock?
+    // If checkpoints are evenly spaced, does the first one after the time pause, even though few
+    // read the clock?
     #[test]
     fn even_checkpoints_pause_in_time() {
         let far = Nanos::from_secs(1);

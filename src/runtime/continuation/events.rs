@@ -1,22 +1,23 @@
-//! What shards get beside datagrams: timers that are due, messages, and the news of a stop.
+//! Events: what shards get besides datagrams. These are timers that are due, messages, and the
+//! notice that the server stops.
 //!
-//! A worker makes one event of all that a shard is to get. The event takes its turn in the shard as
-//! a request does, and handles what is there by then. So a timer that its shard has stopped or
-//! moved meanwhile does not fire.
+//! One event delivers all that is due for a shard. It waits for its turn in the shard as a request
+//! does, and takes what is due when it begins. So a timer that its shard has stopped or moved in
+//! the meantime does not fire.
 //!
-//! Each shard has its keys in the order of their times. Shards with messages are
-//! [`Events::listed`]. Busy workers look at [`Events::is_due`] in each turn. While all of them
-//! sleep, [`Events::ring`] wakes one for a timer, and [`Events::tell`] for a message.
+//! Each shard keeps the keys of its timers in the order of their times. Shards that have messages
+//! are in the queue `listed`. Busy workers check [`Events::is_due`] in each turn. If all workers
+//! sleep, [`Events::ring`] wakes one for a timer, and [`Events::tell`] wakes one for a message.
 //!
-//! No timer is lost. A thread that arms one writes its time, first to `due`, then to `next`. A
-//! worker that fires takes `next` before it reads `due`, and so does the alarm. So it sees the new
-//! time in `due`, or leaves it in `next`. The alarm says until when it waits before it reads `next`
-//! again, and a thread that lowers `next` reads that after it. So the alarm sees the new time, or
-//! it is notified.
+//! No timer is lost. A thread that arms a timer writes its time first to `due`, then to `next`. A
+//! worker that fires timers, and the alarm, first reset `next`, then read `due`. So they see the
+//! new time in `due`, or the time remains in `next`. The alarm writes `waits_until` before it reads
+//! `next` again, and a thread that lowers `next` reads `waits_until` afterwards. So the alarm sees
+//! the new time, or the thread notifies it.
 //!
-//! No message is lost. A thread that lists a shard then looks at `rings`. A worker that takes
-//! [`Ready::Events`] first clears `rings`, then takes what is listed. So it sees the shard, or the
-//! thread rings anew.
+//! No message is lost. A thread first lists the shard, then reads `rings`. A worker that takes
+//! [`Ready::Events`] first clears `rings`, then takes the listed shards. So the worker sees the
+//! shard, or the thread wakes a worker again.
 
 use super::{Outside, Ready, lock};
 use crate::time::{Nanos, clock};
@@ -30,16 +31,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Keys of one shard, at most: 1 MB of memory.
+/// The most keys of one shard; they take 1 MB of memory.
 const TIMERS_MAX: usize = 1 << 14;
 
-/// Messages that wait for one shard, at most: as many as it handles in some turns.
+/// The most messages that wait for one shard: as many as it handles in a few turns.
 pub(crate) const MESSAGES_MAX: usize = 256;
 
-/// No timer.
+/// The time of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
 
-/// What a shard gets beside datagrams.
+/// One thing that is delivered to a shard besides datagrams.
 #[derive(Debug)]
 pub(crate) enum Due {
     /// The time of this key has come.
@@ -50,48 +51,50 @@ pub(crate) enum Due {
     Stopping,
 }
 
-/// The events of the shards of one server.
+/// The timers and messages of all shards of one server.
 pub(crate) struct Events {
     shards: Box<[CachePadded<Mutex<Own>>]>,
-    /// For each shard the time of its earliest key, in ns; [`NEVER`] while its event is under way.
+    /// For each shard the time of its earliest timer, in ns; [`NEVER`] while an event of the shard
+    /// is in progress.
     due: Box<[AtomicU64]>,
-    /// The shards that have messages and no event under way. Each is there once at most.
+    /// The shards that have messages and no event in progress; each at most once.
     listed: ArrayQueue<u32>,
     alarm: Alarm,
     outside: Arc<Outside>,
-    /// Whether shards get nothing any more.
+    /// Whether shards get no more events.
     closed: AtomicBool,
 }
 
-/// What one shard is to get.
+/// The timers and messages of one shard.
 #[derive(Default)]
 struct Own {
     times: HashMap<u64, Nanos>,
-    /// The same, in the order of the times.
+    /// The same pairs, in the order of the times.
     order: BTreeSet<(Nanos, u64)>,
     messages: VecDeque<Box<dyn Any + Send>>,
     stopping: bool,
-    /// Whether an event that handles what is due is under way.
+    /// Whether an event of this shard is in progress.
     fires: bool,
     is_listed: bool,
 }
 
-/// What wakes a worker once a timer is due.
+/// Wakes a worker once a timer is due.
 struct Alarm {
-    /// The earliest time in any shard, in ns, or an earlier one.
+    /// A time in ns that is not later than the earliest timer of any shard.
     next: CachePadded<AtomicU64>,
-    /// Until when the alarm waits, in ns; 0 while it waits for a worker.
+    /// Until when the alarm waits, in ns; 0 while it waits for a worker to come.
     waits_until: AtomicU64,
-    /// Notified when `next` is before that, or when a worker has come.
+    /// Notified when `next` becomes earlier than `waits_until`, or when a worker has come.
     changed: Notify,
-    /// Whether [`Ready::Events`] is out, and no worker has taken it.
+    /// Whether [`Ready::Events`] is queued, and no worker has taken it yet.
     rings: AtomicBool,
-    /// Whether timers fire no more.
+    /// Whether timers no longer fire.
     stopped: AtomicBool,
 }
 
 impl Events {
-    /// Nothing yet, for so many shards. `outside` is how a worker is woken.
+    /// No timers and messages yet, for this number of shards. `outside` is the queue by which
+    /// workers are woken.
     pub(crate) fn new(shards: usize, outside: &Arc<Outside>) -> Events {
         Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
@@ -109,7 +112,7 @@ impl Events {
         }
     }
 
-    /// Lets `key` of `shard` fire at `when`, and not at the time that it had; `None` stops it.
+    /// Sets the timer `key` of `shard` to `when`, instead of its earlier time; `None` stops it.
     /// Returns false if the shard has no room for the key.
     pub(crate) fn set(&self, shard: u32, key: u64, when: Option<Nanos>) -> bool {
         let mut own = lock(&self.shards[shard as usize]);
@@ -126,8 +129,8 @@ impl Events {
         true
     }
 
-    /// Sends `message` to `shard`, modulo the number of shards. Gives it back if too many wait
-    /// there or the server stops.
+    /// Sends `message` to `shard`, modulo the number of shards. Gives the message back if too many
+    /// wait there, or if the server stops.
     pub(crate) fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
         let shard = shard % self.shards.len();
         let own = lock(&self.shards[shard]);
@@ -138,8 +141,8 @@ impl Events {
         Ok(())
     }
 
-    /// Sends `shard` the result of work that it has begun, even if too many messages wait. What is
-    /// begun has a bound of its own.
+    /// Sends `shard` the result of work that it has begun, even if too many messages wait. The
+    /// number of results is bounded, because the number of begun pieces of work is.
     pub(crate) fn report(&self, shard: u32, result: Box<dyn Any + Send>) {
         self.put(shard, lock(&self.shards[shard as usize]), result);
     }
@@ -151,21 +154,22 @@ impl Events {
         self.alarm.ring_now(&self.outside);
     }
 
-    /// Whether something may be due at `now`.
+    /// Whether a timer or a message may be due at `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
-        // Ordering: relaxed, hints; `fire` reads them again.
+        // Ordering: relaxed, because the values are hints; `fire` reads them again.
         let timers = self.alarm.next.load(Ordering::Relaxed) <= now.get();
         let due = timers && !self.alarm.stopped.load(Ordering::Relaxed) || !self.listed.is_empty();
         due && !self.closed.load(Ordering::Relaxed)
     }
 
-    /// Number of shards to which messages are on their way.
+    /// Number of shards that have messages and no event in progress.
     pub(crate) fn listed(&self) -> usize {
         self.listed.len()
     }
 
-    /// Lets no timer fire any more: for a server that drains. If shards `hear` of it, tells each.
+    /// Stops all timers, for a server that drains. If `hear`, each shard gets the notice that the
+    /// server stops.
     pub(crate) fn stop(&self, hear: bool) {
         self.alarm.stopped.store(true, Ordering::Relaxed);
         if !hear {
@@ -179,14 +183,14 @@ impl Events {
         self.alarm.ring_now(&self.outside);
     }
 
-    /// Gives shards nothing any more: for a server whose drain is over.
+    /// Ends the delivery of events, for a server whose drain is over.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Calls `begin` for each shard that is to get something at `now` and has no event under way.
-    /// It is told whether messages wait there. It returns whether it has begun an event, whose end
-    /// [`Events::fired`] must tell.
+    /// Calls `begin` for each shard for which something is due at `now`, unless an event of the
+    /// shard is in progress. The arguments are the shard, and whether messages wait there. `begin`
+    /// returns whether it has begun an event; if so, call [`Events::fired`] at the event's end.
     pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
         if self.closed.load(Ordering::Relaxed) {
             return;
@@ -216,7 +220,7 @@ impl Events {
         self.alarm.lower(next);
     }
 
-    /// The earliest time of all timers, which `next` may be before.
+    /// The earliest time of all timers. It may be later than `next`, which is set to it.
     fn earliest(&self) -> Nanos {
         // Ordering: see the head of this file.
         self.alarm.next.swap(NEVER, Ordering::SeqCst);
@@ -239,7 +243,7 @@ impl Events {
                 continue;
             }
             waits_until.store(0, Ordering::SeqCst);
-            // Most timers of connections move on before their time, and then need no worker.
+            // Most timers of connections are moved before their time; no worker wakes for these.
             if self.earliest() <= now {
                 self.alarm.ring_now(&self.outside);
                 changed.notified().await;
@@ -247,12 +251,13 @@ impl Events {
         }
     }
 
-    /// Calls `begin` for `shard`, unless its event is under way. Returns false if it began none.
+    /// Calls `begin` for `shard`, unless an event of it is in progress. Returns false if `begin`
+    /// began no event.
     fn fire_one(&self, shard: u32, mut own: MutexGuard<'_, Own>, begin: impl FnOnce(u32) -> bool) -> bool {
         if own.fires {
             return true;
         }
-        // Before it begins: another worker may end it at once.
+        // Set before the event begins, because another worker may end the event at once.
         own.fires = true;
         self.due[shard as usize].store(NEVER, Ordering::SeqCst);
         drop(own);
@@ -263,17 +268,18 @@ impl Events {
         begun
     }
 
-    /// A worker has taken [`Ready::Events`], and will call [`Events::fire`].
+    /// Call this after taking [`Ready::Events`], and before [`Events::fire`].
     pub(crate) fn hear(&self) {
         self.alarm.rings.store(false, Ordering::SeqCst);
     }
 
-    /// It has called it.
+    /// Call this after [`Events::fire`]. The alarm then waits for the next timer.
     pub(crate) fn heard(&self) {
         self.alarm.changed.notify_one();
     }
 
-    /// Takes what `shard` is to get at `now`: messages first, the news of a stop last.
+    /// Takes the next thing that is due for `shard` at `now`: messages first, then timers. Once
+    /// timers are stopped, the notice of the stop comes last.
     pub(crate) fn next(&self, shard: u32, now: Nanos) -> Option<Due> {
         let mut own = lock(&self.shards[shard as usize]);
         if let Some(message) = own.messages.pop_front() {
@@ -288,14 +294,15 @@ impl Events {
         std::mem::take(&mut own.stopping).then_some(Due::Stopping)
     }
 
-    /// The event of `shard` has ended, whatever it has handled.
+    /// Notes that the event of `shard` has ended.
     pub(crate) fn fired(&self, shard: u32) {
         let mut own = lock(&self.shards[shard as usize]);
         own.fires = false;
         self.publish(shard, &mut own);
     }
 
-    /// Makes known what `shard` is to get, unless its event is under way: the end of that does.
+    /// Publishes what is due for `shard`. While an event of the shard is in progress it does
+    /// nothing, because the end of the event publishes.
     fn publish(&self, shard: u32, own: &mut Own) {
         if own.fires {
             return;
@@ -318,7 +325,7 @@ impl fmt::Debug for Events {
 }
 
 impl Alarm {
-    /// Makes known that a timer is due at `time`.
+    /// Publishes that a timer is due at `time`.
     fn lower(&self, time: u64) {
         self.next.fetch_min(time, Ordering::SeqCst);
         if time < self.waits_until.load(Ordering::SeqCst) {
@@ -326,7 +333,7 @@ impl Alarm {
         }
     }
 
-    /// Wakes a worker, unless one is about to come.
+    /// Wakes a worker, unless one has been woken for events and has not come yet.
     fn ring_now(&self, outside: &Outside) {
         if !self.rings.swap(true, Ordering::SeqCst) {
             outside.put(Ready::Events);

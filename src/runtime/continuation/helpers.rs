@@ -1,10 +1,11 @@
-//! Helpers: threads for work without checkpoints, at the lowest ordinary priority of the kernel.
+//! Helpers: threads that do work without checkpoints, at the lowest ordinary priority of the kernel
+//! (nice 19).
 //!
-//! A worker that wakes takes its CPU from a helper within the kernel's wake-up latency. So work on
-//! a helper delays no request by its own length, also where each CPU has a worker.
+//! When a worker wakes, the kernel takes the CPU from a helper at once. So long work on a helper
+//! does not delay requests, even if each CPU has a worker.
 //!
 //! All servers and runtimes of a process share the helpers. They start when they are first needed,
-//! as many as there are CPUs, and live as long as the process.
+//! one for each CPU, and live as long as the process.
 
 use super::{Panic, guarded, lock};
 use crate::runtime::cpus::cpus;
@@ -18,19 +19,20 @@ use std::thread::Builder;
 /// Work for a helper.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// How much work may wait for each helper. At a millisecond each, the last one waits 64 ms.
+/// How many pieces of work may wait for each helper. If each takes a millisecond, the last one
+/// waits for 64 ms.
 const WAITING_PER_HELPER: usize = 64;
 
-/// The priority of helpers, a nice value: their share is 1/69 of that of a worker on the same CPU.
+/// The nice value of helpers. A helper gets 1/69 of the CPU time of a worker on the same CPU.
 const NICE: i32 = 19;
 
 static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SOME: Condvar = Condvar::new();
-/// How many there are, once they have been started.
+/// The number of helpers, once they have been started.
 static HELPERS: OnceLock<usize> = OnceLock::new();
 
-/// Lets a helper do `work`, and then `end` with the result. Gives the work back if too much waits,
-/// or the system allows no helper.
+/// Lets a helper do `work`, and then call `end` with the result. Gives the work back if too much
+/// waits, or if the system allows no helper.
 pub(crate) fn help<W, R>(work: W, end: impl FnOnce(Result<R, Panic>) + Send + 'static) -> Result<(), W>
 where
     W: FnOnce() -> R + Send + 'static,
@@ -48,7 +50,8 @@ where
 
 /// Starts the helpers; returns how many the system allowed.
 fn start() -> usize {
-    // Counted on a thread of its own: this one may be a worker that is bound to one CPU.
+    // CPUs are counted on a separate thread, because this one may be a worker that is bound to one
+    // CPU.
     let counted = Builder::new().spawn(|| {
         unbind();
         cpus()
@@ -58,7 +61,7 @@ fn start() -> usize {
     (0..wanted).take_while(|number| begin(*number)).count()
 }
 
-/// Lets this thread use the CPUs of the process, and not those of the thread that started it.
+/// Lets this thread use all CPUs of the process, instead of those of the thread that started it.
 fn unbind() {
     if let Ok(cpus) = sched_getaffinity(getpid()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
@@ -67,7 +70,7 @@ fn unbind() {
 
 fn serve() {
     unbind();
-    // Each process may lower its priority.
+    // Every thread may lower its own priority, so this does not fail.
     let _ = setpriority_process(None, NICE);
     loop {
         let waiting = SOME.wait_while(lock(&WAITING), |waiting| waiting.is_empty());
@@ -86,9 +89,9 @@ mod tests {
     use nix::sched::CpuSet;
     use std::sync::mpsc::channel;
 
-    // Is there a helper for each CPU, also if a thread starts them that is bound to one? Is work
-    // done at the lowest priority, and given back where too much waits? Method: all helpers are
-    // held up, then the queue is filled.
+    // Is there a helper for each CPU, even if a thread bound to one CPU starts them? Is work done
+    // at the lowest priority, and given back if too much waits? Method: all helpers are blocked,
+    // then the queue is filled.
     #[test]
     fn helpers_are_nice_and_have_a_bound() {
         let (of_process, mut one) = (cpus(), CpuSet::new());

@@ -1,10 +1,10 @@
-//! The right to poll something that can be woken from elsewhere: a task, a child, or a request that
-//! waits for its children. A small state machine.
+//! A small state machine that decides which thread may poll or queue a task. A *task* here is
+//! anything that other threads can wake: a task, a child, or a request that waits for its children.
 //!
-//! Only the worker that runs a task parks it. A wake while it runs is remembered. Parking then
-//! fails, and the task is queued again. So a task is in a queue at most once, one worker polls it
-//! at a time, and no wake is lost. `tests/loom/tasks_loom.rs` compiles this file against loom's
-//! atomics and checks this.
+//! Only the worker that runs a task parks it. If a wake comes while the task runs, it is
+//! remembered: parking then fails, and the task is queued again. So a task is in a queue at most
+//! once, one worker polls it at a time, and no wake is lost. `tests/loom/tasks_loom.rs` compiles
+//! this file against loom's atomics and checks this.
 
 use super::atomics::{AtomicU8, Ordering};
 
@@ -39,20 +39,23 @@ impl JoinState {
         JoinState { state: AtomicU8::new(QUEUED) }
     }
 
-    /// Call before a poll: a worker has taken the task from a queue.
+    /// Notes that a worker has taken the task from a queue. Call it before the poll.
     pub(crate) fn begin(&self) {
         // Ordering: acquire, pairs with the release of every `wake` that found the task queued and
-        // did nothing. This poll must see what the waker did before, because no other poll follows.
+        // changed nothing. This poll must see what the waker did before, because no other poll
+        // follows.
         let before = self.state.swap(RUNNING, Ordering::AcqRel);
         debug_assert_eq!(before, QUEUED, "only what is queued can be taken");
     }
 
-    /// Parks the task after a poll, once the next poll can find all of it. Returns false if it was
-    /// woken meanwhile: it is now queued, and the caller must put it into a queue.
+    /// Parks the task after a poll. Before the call, everything must be where the next poll finds
+    /// it. Returns false if the task was woken meanwhile: it now counts as queued, and the caller
+    /// must put it into a queue.
     #[must_use]
     pub(crate) fn park(&self) -> bool {
-        // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what
-        // this one left. On failure, the swap acquires what the waker did before its wake.
+        // Ordering: release on success, pairs with the acquire of `wake`, so that the next poll
+        // sees the writes of this one. On failure, the swap acquires what the waker did before its
+        // wake.
         let parked = self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed);
         if parked.is_err() {
             self.state.swap(QUEUED, Ordering::AcqRel);
@@ -62,7 +65,7 @@ impl JoinState {
 
     /// After a poll: notes that the worker is about to queue the task, whether or not it was woken.
     pub(crate) fn requeue(&self) {
-        // Ordering: as in `park`.
+        // Ordering: as on failure in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
     }
 
@@ -75,8 +78,8 @@ impl JoinState {
         }
     }
 
-    /// Wakes the task. Returns true if it was parked: it is now queued, and the caller must put it
-    /// into a queue.
+    /// Wakes the task. Returns true if it was parked: it now counts as queued, and the caller must
+    /// put it into a queue.
     #[must_use]
     pub(crate) fn wake(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -86,8 +89,8 @@ impl JoinState {
                 RUNNING => NOTIFIED,
                 other => other,
             };
-            // Ordering: writes even without a change, so that `begin` and `park` acquire what was
-            // done before.
+            // Ordering: the state is written even if it does not change, so that `begin` and `park`
+            // acquire what the waker did before.
             match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return state == PARKED,
                 Err(now) => state = now,

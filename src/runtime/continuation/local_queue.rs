@@ -1,9 +1,10 @@
-//! The worker-local queue: children that were forked and waiters that were woken while the worker
-//! polled. The worker's loop then puts them into queues that other workers see.
+//! The worker-local queue. It collects children that were forked, and waiters that were woken,
+//! while the worker polled a future. The worker's loop then puts them into queues that other
+//! workers see.
 //!
-//! Threads outside of the workers use one queue for all workers ([`Outside`]), for woken wait slots
-//! and spawned work. Then they wake a sleeper. Every search begins with that queue. So section 1 of
-//! `runtime/sleep/README.md` applies to it as to any other queue.
+//! Threads that are no workers use one queue for all workers ([`Outside`]), for woken wait slots
+//! and spawned work. After a push they wake a sleeper. Every search begins with this queue, so
+//! section 1 of `runtime/sleep/README.md` applies to it.
 
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
@@ -24,25 +25,26 @@ pub(crate) enum Ready {
     Request(usize),
     /// Work spawned by an outside thread; never in the worker-local queue.
     Spawned(Arc<dyn AnyChild>),
-    /// Shards are to get events; never in the worker-local queue.
+    /// Events are due for shards; never in the worker-local queue.
     Events,
 }
 
-/// Makes the calling thread a worker of one server, with a worker-local queue, as long as this
-/// lives.
+/// While this value lives, the calling thread is a worker of one server and has a worker-local
+/// queue.
 pub(crate) struct LocalQueue {
-    /// Not `Send`: the queue is thread-local, so its owner must stay on the thread.
+    /// Makes the type not `Send`: the queue is thread-local, so its owner must stay on the thread.
     here: PhantomData<*const ()>,
 }
 
-/// The most new children in the queue; the parent runs further ones. A request meant for the
-/// workers of one machine does not fork more at once.
+/// The most new children in the queue; the parent runs further ones itself. This many suffice to
+/// keep the workers of one machine busy.
 const FORKED_MAX: usize = 64;
 
 struct Local {
     runtime_id: u64,
     forked: ArrayVec<Arc<dyn AnyChild>, FORKED_MAX>,
-    /// Woken children and requests. Bounded by the number that wait, as none is woken twice.
+    /// Woken children and requests. Their number is bounded by those that wait, because none is
+    /// woken twice.
     woken: Vec<Ready>,
 }
 
@@ -76,7 +78,7 @@ impl LocalQueue {
 
 impl Drop for LocalQueue {
     fn drop(&mut self) {
-        // Taken out first: dropping it may ask for the runtime id.
+        // Taken out before it is dropped, because the drop may ask for the runtime id.
         drop(LOCAL.take());
         READY.set(false);
     }
@@ -131,8 +133,8 @@ type WakeWorker = Box<dyn Fn() + Send + Sync>;
 /// The queue by which outside threads reach the workers of one server. A waker may keep it alive
 /// after the server has ended.
 pub(crate) struct Outside {
-    /// Woken wait slots and spawned work. The queue has a place for each wait slot and each piece
-    /// of spawned work. One is enough: a request is not woken twice before it runs.
+    /// Woken wait slots and spawned work. The queue has one place for each wait slot and each piece
+    /// of spawned work. One place is enough, because a request is not woken twice before it runs.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
 }
@@ -143,8 +145,8 @@ impl Outside {
         Outside { ready: ArrayQueue::new(places), wake_worker: OnceLock::new() }
     }
 
-    /// Sets what each `put` calls to wake a worker. Call this once, before any worker searches and
-    /// any request is woken.
+    /// Sets the function that each `put` calls to wake a worker. Call this once, before any worker
+    /// searches and before any request is woken.
     pub(crate) fn open(&self, wake_worker: impl Fn() + Send + Sync + 'static) {
         let first = self.wake_worker.set(Box::new(wake_worker));
         assert!(first.is_ok(), "a server has one set of workers");
@@ -170,7 +172,7 @@ impl Outside {
         self.ready.pop()
     }
 
-    /// Takes spawned work once no worker is left to serve requests.
+    /// Takes spawned work and drops all else. For the time after the last worker has ended.
     pub(crate) fn next_spawned(&self) -> Option<Arc<dyn AnyChild>> {
         let spawned = |ready| if let Ready::Spawned(work) = ready { Some(work) } else { None };
         iter::from_fn(|| self.ready.pop()).find_map(spawned)

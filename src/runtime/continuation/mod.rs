@@ -1,4 +1,4 @@
-//! Continuations: futures that a worker polls, and how they get back to a worker.
+//! Continuations: futures that a worker polls, pauses, and queues until a worker polls them again.
 //!
 //! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks
 //! (`tasks/task.rs`), and says what the worker must do next. The futures of [`crate::handler`]

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A result, and the waker of the one that waits for it. There is at most one, because handles are
-/// not shared.
+/// A result, and the waker of the future that waits for it. At most one future waits, because
+/// handles are not shared.
 pub(crate) struct Outcome<T>(Mutex<Slot<T>>);
 
 struct Slot<T> {
     result: Option<T>,
     waker: Option<Waker>,
-    /// Whether the result was taken, or is not wanted.
+    /// Whether the result was taken, or nothing wants it any more.
     closed: bool,
 }
 
@@ -24,7 +24,8 @@ impl<T> Outcome<T> {
         Outcome(Mutex::new(Slot { result: None, waker: None, closed: false }))
     }
 
-    /// Stores the result, or drops it if it is not wanted.
+    /// Stores the result and wakes the waiting future. Drops the result if nothing wants it any
+    /// more.
     pub(crate) fn complete(&self, result: T) {
         let mut slot = lock(&self.0);
         let unwanted = if slot.closed { Some(result) } else { slot.result.replace(result) };
@@ -66,7 +67,7 @@ impl<T> Outcome<T> {
         Poll::Pending
     }
 
-    /// Notes that the result is not wanted.
+    /// Notes that nothing wants the result any more.
     pub(crate) fn close(&self) {
         let mut slot = lock(&self.0);
         slot.closed = true;
@@ -86,7 +87,7 @@ impl<T> Slot<T> {
 /// Blocks the thread until `future` ends.
 pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    // A short task ends before a thread could fall asleep and be woken.
+    // Spin first, because a short task ends before a thread could fall asleep and be woken.
     let backoff = Backoff::new();
     loop {
         match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
@@ -106,7 +107,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Locks even if a thread panicked: no user code runs under these locks.
+/// Locks a mutex, even if a thread panicked while holding it. This is safe because no user code
+/// runs under these locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

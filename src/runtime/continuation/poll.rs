@@ -1,5 +1,5 @@
-//! One poll of a continuation: a request, a child or a task. Catches panics of user code, and of
-//! dropping a panic's payload.
+//! One poll of a continuation: of a request, a child or a task. Catches panics of user code, also
+//! those that come when a panic's payload is dropped.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
@@ -21,8 +21,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) start: Nanos,
     pub(crate) limits: Limits,
     pub(crate) waker: &'a Waker,
-    /// The request or child, which may fork and be aborted by its children. Without one, the future
-    /// runs its children itself.
+    /// The request or child that is polled. It may fork children and be aborted by them. Without
+    /// it, the future runs its children itself.
     pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
     /// The token that the future's checkpoints check.
     pub(crate) token: Option<CancellationToken>,
@@ -38,12 +38,13 @@ pub(crate) enum Polled<T> {
     Ended(T),
     /// The future panicked, and must not be polled again.
     Panicked(Panic),
-    /// The future pauses, and can continue at once in this way.
+    /// The future paused, and can continue at any time, in this way.
     Paused { resume: Resume },
-    /// The future waits, outside of all queues, until its waker is called. It waits for its own
-    /// child, or, if `outside`, for an event outside of the workers.
+    /// The future waits, outside of all queues, until its waker is called. If `outside`, it waits
+    /// for an event outside of the workers; otherwise for a child of its own.
     Waits { outside: bool },
-    /// The future must not be polled again, for this cause. It may not have been polled this time.
+    /// The future must not be polled again, for this cause. It may not have been polled this time
+    /// either.
     Aborted(AbortCause),
 }
 
@@ -89,8 +90,8 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of the calling thread would be caught. The panic hook asks this, because it runs
-/// before the panic is caught.
+/// Whether a panic of the calling thread would be caught by [`guarded`] or [`discard`]. The panic
+/// hook asks this, because it runs before the panic is caught.
 pub(crate) fn is_contained() -> bool {
     CONTAINED.get()
 }
@@ -102,7 +103,7 @@ fn contained<R>(call: impl FnOnce() -> R) -> thread::Result<R> {
     result
 }
 
-/// A caught panic. Dropping it drops the payload and contains the panics of that.
+/// A caught panic. Its drop also drops the payload, and catches panics that this causes.
 pub(crate) struct Panic {
     /// `None` only inside `drop`.
     payload: Option<Box<dyn Any + Send>>,
@@ -138,8 +139,8 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// Drops a value of user code and ignores a panic meanwhile. Leaks the payload of that panic,
-/// because dropping it may panic again.
+/// Drops a value of user code, and ignores a panic of the drop. Leaks the payload of that panic,
+/// because its own drop could panic again.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
         std::mem::forget(payload);
@@ -200,8 +201,8 @@ mod tests {
         assert_eq!(panic.message(), "on purpose");
     }
 
-    // Is waiting for something other than a child a stall only if nothing else could wake the
-    // future?
+    // If a future waits for something other than a child, does it count as stalled only if its
+    // waker cannot be called from elsewhere?
     #[test]
     fn only_a_waker_that_works_anywhere_may_be_waited_for() {
         for (wakes_anywhere, waits) in [(true, true), (false, false)] {
@@ -215,8 +216,8 @@ mod tests {
         }
     }
 
-    // Is work that must not continue stopped before its first checkpoint? Does work cancelled
-    // meanwhile end at its next?
+    // Is work that must not continue stopped before its first checkpoint? Does work that is
+    // cancelled while it runs end at its next checkpoint?
     #[test]
     fn what_shall_not_go_on_is_not_polled() {
         let runs = || async { panic!("it ran") };
@@ -235,7 +236,7 @@ mod tests {
         assert!(matches!(polled(runs(), NEVER, Some(&token)), Polled::Aborted(AbortCause::Cancelled)));
     }
 
-    /// Panics when dropped, with a shorter chain as the payload, until the chain ends.
+    /// Panics when it is dropped, with a shorter chain as the payload, until the chain ends.
     struct Chain(u32);
 
     impl Drop for Chain {

@@ -1,4 +1,4 @@
-//! Work that a worker can put down and resume: a task, or a child of a request.
+//! Work that a worker can pause and another worker resume: a task, or a child of a request.
 
 use super::join_state::JoinState;
 use super::outcome::lock;
@@ -30,7 +30,7 @@ impl<W> Resumable<W> {
     }
 
     /// Puts the work back until it is woken. Returns false if it was woken meanwhile: the caller
-    /// queues it or begins it again.
+    /// must queue it or begin it again.
     #[must_use]
     pub(crate) fn park(&self, work: W) -> bool {
         *lock(&self.work) = Some(work);
@@ -43,7 +43,7 @@ impl<W> Resumable<W> {
         self.state.wake()
     }
 
-    /// Takes the work away if no worker runs it and `which` holds.
+    /// Takes the work out if no worker runs it and `which` returns true for it.
     pub(crate) fn withdraw(&self, which: impl FnOnce(&mut W) -> bool) -> Option<W> {
         lock(&self.work).take_if(which)
     }

@@ -6,8 +6,7 @@ use super::waiter::{AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;
 
-/// A place where one request waits for its children. There is one per slot of the server, made at
-/// start.
+/// A place where one request waits for its children. All are made when the server starts.
 pub(crate) struct WaitSlot {
     runtime_id: u64,
     /// The slot's number in its server, from 0.
@@ -26,12 +25,13 @@ impl WaitSlot {
         WaitSlot { runtime_id, number, state, abort: AbortFlag::default(), outside: Arc::clone(outside) }
     }
 
-    /// Begins a new generation for another request, which children of the last one cannot abort.
+    /// Begins a new generation for another request. So children of the last request cannot abort
+    /// it.
     pub(crate) fn renew(&self) {
         self.abort.renew();
     }
 
-    /// Resets the slot after the end of its request, which was parked and perhaps not woken.
+    /// Resets the slot after its request has ended, even if the request was parked and not woken.
     pub(crate) fn leave(&self) {
         self.state.requeue();
         self.state.begin();
@@ -48,8 +48,8 @@ impl Waiter for WaitSlot {
     }
 }
 
-/// The object behind every waker of a request in a wait slot; its children do not hold it. Once the
-/// last waker is dropped, nothing outside can wake the request.
+/// The object behind every waker of a request in a wait slot. Children of the request do not hold
+/// it. So once the last waker is dropped, nothing outside the server can wake the request.
 pub(crate) struct WakeSlot(Arc<WaitSlot>);
 
 impl WakeSlot {
@@ -70,7 +70,7 @@ impl Wake for WakeSlot {
 }
 
 impl WaitSlot {
-    /// Queues the request if it is parked. If it runs, keeps it from being parked.
+    /// Queues the request if it is parked. If the request runs, its next attempt to park fails.
     pub(crate) fn wake(&self) {
         if !self.state.wake() {
             return;
@@ -88,8 +88,8 @@ mod tests {
     use super::super::join_state::Rest;
     use super::*;
 
-    // Is a wake remembered that comes while the request runs? Does none reach the slot's next
-    // request?
+    // If a wake comes while the request runs, is it remembered? Does no wake reach the next request
+    // in the slot?
     #[test]
     fn a_wake_is_of_one_request_and_never_lost() {
         let slot = WaitSlot::new(0, 0, &Arc::new(Outside::new(1)));

@@ -32,12 +32,13 @@ impl AbortCause {
     };
 }
 
-/// A request or child, which may fork children and wait for them.
+/// A request or a child. It may fork children and wait for them.
 pub(crate) trait Waiter: Send + Sync {
     /// The flag that says whether this waiter must not continue.
     fn abort_flag(&self) -> &AbortFlag;
 
-    /// The flag of the request or spawned work at the root of this waiter.
+    /// The flag of the request or spawned work from which this waiter was forked, directly or
+    /// through other children.
     fn root(&self) -> &AbortFlag {
         self.abort_flag()
     }
@@ -50,8 +51,8 @@ pub(crate) trait Waiter: Send + Sync {
         self.abort_flag().cause()
     }
 
-    /// Aborts this waiter for `cause` if `generation` is still the current one: at its next
-    /// checkpoint, or now if it waits.
+    /// Aborts this waiter for `cause`, if `generation` is still the current one. A running waiter
+    /// ends at its next checkpoint; a waiting one is woken to end.
     fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
         if self.abort_flag().set(generation, cause) {
             self.wake_up();
@@ -59,17 +60,18 @@ pub(crate) trait Waiter: Send + Sync {
     }
 }
 
-/// A child with any type of result, as a worker sees it.
+/// A child as a worker sees it, whatever the type of its result.
 pub(crate) trait AnyChild: Send + Sync {
     /// Runs the child from `start` on until it ends, waits or pauses. Its checkpoints pause from
-    /// `ask_at` on; `now` is the worker's clock. Returns the child, and how it wants to continue,
-    /// if it paused.
+    /// `ask_at` on; `now` is the worker's clock. If the child paused, returns it and how it wants
+    /// to continue.
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)>;
 
     /// Ends the child without running it further, unless it has ended.
     fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether the child has work that a worker can run. Its handle may have run or cancelled it.
+    /// Whether the child still has work that a worker can run. It has none if its handle has run or
+    /// cancelled it.
     fn has_work(&self) -> bool;
 
     /// Since when the child has been ready to run.
@@ -79,17 +81,18 @@ pub(crate) trait AnyChild: Send + Sync {
     fn queued(&self, now: Nanos);
 }
 
-/// Why a waiter must not continue: the generation, and in the low three bits the cause or zero.
-/// Also counts the handles of children that a request and its children hold.
+/// Says whether and why a waiter must not continue. The first number is the generation, with the
+/// cause or zero in the low three bits. The second one counts the handles of children that a
+/// request and its children hold.
 #[derive(Default)]
 pub(crate) struct AbortFlag(AtomicU64, AtomicU32);
 
 const REASON_BITS: u32 = 3;
 
-/// The most handles of children that one request and its children hold: 16 times what one worker
-/// passes on to others at once. A handle with its child takes about 240 bytes, so they take at most
-/// 250 kB. This also bounds how deep handles nest in children, so that dropping them fits the
-/// stack.
+/// The most handles of children that one request and its children hold: 16 times as many as one
+/// worker passes on to others at once. A handle with its child takes about 240 bytes, so they take
+/// at most 250 kB. The bound also limits how deep handles nest in children, so that the stack
+/// suffices to drop them.
 const FORKS_MAX: u32 = 1_024;
 
 impl AbortFlag {
@@ -110,8 +113,9 @@ impl AbortFlag {
     }
 
     pub(super) fn renew(&self) {
-        // Ordering: relaxed. Only the owner of the wait slot renews, so a store suffices. A reason
-        // of the last generation comes before it and is overwritten, or after it and is refused.
+        // Ordering: relaxed. Only the owner of the wait slot renews, so a store suffices. If `set`
+        // is called for the last generation, its cause is overwritten here, or `set` comes later
+        // and fails.
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
 
@@ -122,7 +126,7 @@ impl AbortFlag {
     /// Sets the cause. Returns false if the generation has ended or already has a cause.
     pub(crate) fn set(&self, generation: u64, cause: AbortCause) -> bool {
         let fine = generation << REASON_BITS;
-        // Ordering: relaxed. Nothing else depends on the reason, and a later wake has its own
+        // Ordering: relaxed. Nothing else depends on the cause, and a later wake has its own
         // ordering.
         self.0.compare_exchange(fine, fine | cause as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -1,9 +1,9 @@
-//! How a running job learns that a fresh request waits. README.md in this folder has the ways,
-//! their costs, and the proof that no arrival is missed.
+//! How a running job learns that a fresh request waits. README.md in this folder describes notices
+//! and looks, their costs, and why no arrival is missed.
 //!
-//! Before each slice the worker says how closely its job watches ([`begin`]). The job's checkpoints
-//! ask [`is_raised`], which costs a load or two, and now and then [`looks`], which may poll. After
-//! the slice the worker takes what was noticed ([`take`]).
+//! Before each slice, the worker sets how closely its job watches ([`begin`]). Each checkpoint of
+//! the job calls [`is_raised`], which costs one or two loads, and some checkpoints call [`looks`],
+//! which may poll. After the slice, the worker takes the result ([`take`]).
 
 mod ring;
 
@@ -20,18 +20,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
-/// A worker's flag that it is asked to yield.
+/// A worker's flag: another worker asks it to yield.
 pub(super) type Flag = Arc<CachePadded<AtomicBool>>;
 
-/// How often a worker that gets the kernel's notices still looks.
+/// The interval at which a worker that gets the kernel's notices still looks, as a safeguard.
 const BACKSTOP: Nanos = Nanos::from_micros(50);
 
 /// How jobs look for arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looks {
-    /// CPU time of a look, if it is more than measured on this host.
+    /// Least CPU time that a look counts as costing; the measured time counts if it is longer.
     pub(super) cost: Nanos,
-    /// The factor by which emulated cores are slower than real ones.
+    /// Factor by which emulated cores are slower than real ones.
     pub(super) time_scale: u64,
 }
 
@@ -41,13 +41,13 @@ impl Default for Looks {
     }
 }
 
-/// The state by which one worker's thread notices arrivals.
+/// State of one worker's thread for noticing arrivals.
 struct Notice {
     flag: Flag,
     watch_set: Arc<WatchSet>,
-    /// The kernel's notices, if it gives any.
+    /// The ring for the kernel's notices, if the kernel gives them.
     ring: Option<Ring>,
-    /// Whether the ring has failed and is not used for now.
+    /// Open for a minute after the ring has failed; meanwhile the worker uses looks.
     breaker: Breaker,
     /// The interval between looks of a worker that watches by looks.
     interval: Nanos,
@@ -58,7 +58,7 @@ struct Notice {
     looked_at: Nanos,
     /// The sockets that the last look found, until the worker takes them.
     seen: Option<Noticed>,
-    /// Number of looks that found nothing since [`take_vain`].
+    /// Number of looks that found nothing since the last [`take_vain`].
     vain: u64,
 }
 
@@ -68,9 +68,9 @@ thread_local! {
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets the calling thread notice arrivals for one worker as long as this lives.
+/// While this value lives, jobs on the calling thread notice arrivals.
 pub(super) struct Open {
-    /// Not `Send`: the state is thread-local.
+    /// Makes the type not `Send`, because the state is thread-local.
     here: PhantomData<*const ()>,
 }
 
@@ -83,12 +83,13 @@ pub fn probe() -> io::Result<()> {
         let watch_set = Poll::new()?;
         Ring::new(watch_set.as_raw_fd())?.arm().map(drop)
     };
-    // On a thread of its own: closing a ring interrupts the thread's next waiting system call.
+    // On a separate thread, because to close a ring interrupts the thread's next waiting system
+    // call.
     thread::Builder::new().spawn(tried)?.join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// Lets the calling thread notice arrivals in `watch_set`, also by the kernel's notices if
-/// `by_kernel`, and requests to yield in `flag`.
+/// Lets jobs on the calling thread notice arrivals in `watch_set`, and requests to yield in `flag`.
+/// They use looks, and if `by_kernel` also the kernel's notices.
 pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     let interval = look_interval(looks.cost.max(watch_set.look_cost));
     let backstop = BACKSTOP.times(looks.time_scale);
@@ -105,7 +106,7 @@ pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel
         vain: 0,
     };
     if by_kernel {
-        // If the kernel refuses a ring for one worker, that worker looks instead.
+        // If the kernel refuses a ring, this worker uses looks instead.
         notice.renew();
     }
     NOTICE.set(Some(notice));
@@ -130,8 +131,8 @@ pub(super) fn begin(watch: Watch) {
     }
 }
 
-/// Takes this worker out of the kernel's notices for some time. The next notice goes to another
-/// one.
+/// Stops notices for this worker until the next slice that watches by them. Until then, the kernel
+/// gives the next notice to another worker.
 pub(super) fn pause() {
     with(|notice| {
         if notice.ring.as_mut().is_some_and(|ring| ring.disarm().is_err()) {
@@ -140,31 +141,31 @@ pub(super) fn pause() {
     });
 }
 
-/// Takes what was noticed since the slice began: which sockets hold something. `None` if the worker
-/// has not looked.
+/// Takes the result of the slice: which sockets hold datagrams. `None` if there was no notice and
+/// no look.
 pub(super) fn take() -> Option<Noticed> {
     with(Notice::take).flatten()
 }
 
-/// Looks for a watched socket that holds something, for a worker without a job.
+/// Looks for a watched socket that holds datagrams, for a worker without a job.
 pub(super) fn look() -> Noticed {
     with(|notice| notice.watch_set.next_arrival()).unwrap_or_default()
 }
 
-/// How many looks of this thread's jobs found nothing since the last call.
+/// Number of looks of this thread's jobs that found nothing since the last call.
 pub(crate) fn take_vain() -> u64 {
     with(|notice| std::mem::take(&mut notice.vain)).unwrap_or(0)
 }
 
-/// At a checkpoint: whether the running job must return to its worker because of an arrival. Costs
-/// a load or two.
+/// Called at a checkpoint: whether the running job must return to its worker because of an arrival.
+/// Costs one or two loads.
 #[inline]
 pub(super) fn is_raised() -> bool {
     WATCHES.get() && with(Notice::is_raised).unwrap_or(false)
 }
 
-/// At a checkpoint that has read the clock: looks, if it is time to. `Ok`: the job must return to
-/// its worker because of an arrival. `Err`: the time until the next look.
+/// Called at a checkpoint that has read the clock: looks if a look is due. `Ok` = the job must
+/// return to its worker. `Err` = the time until the next look.
 pub(super) fn looks(now: Nanos) -> Result<(), Nanos> {
     if !WATCHES.get() {
         return Err(Nanos::MAX);
@@ -180,7 +181,7 @@ fn with<R>(action: impl FnOnce(&mut Notice) -> R) -> Option<R> {
 impl Notice {
     fn begin(&mut self, watch: Watch) {
         self.watch = watch;
-        // What an earlier job saw does not concern the next one.
+        // The result for an earlier job does not concern this one.
         self.seen = None;
         if watch == Watch::Notices {
             self.arm();
@@ -189,15 +190,15 @@ impl Notice {
 
     /// Asks the kernel for notice of the next arrival.
     fn arm(&mut self) {
-        // Twice: the first answer may be about an arrival that was received meanwhile. Then no
-        // notice follows it.
+        // Up to two attempts. The first may end at once with an old arrival, whose datagram was
+        // received meanwhile; then no notice is armed.
         for _ in 0..2 {
             match self.ring.as_mut().map(Ring::arm) {
                 Some(Ok(true)) => {}
                 Some(Err(_)) => return self.lose(),
                 Some(Ok(false)) | None => return,
             }
-            // If it still waits, the first checkpoint returns.
+            // If the datagram still waits, the first checkpoint returns.
             let seen = self.watch_set.arrivals().by_kernel();
             let waits = seen.waiting > 0;
             self.seen = Some(seen);
@@ -235,7 +236,7 @@ impl Notice {
             return Err(every.minus(passed));
         }
         self.looked_at = now;
-        // One worker's look serves all that watch closely.
+        // A look of one worker counts for all workers that watch closely.
         let looked = if together { self.watch_set.look(every, now) } else { Some(self.watch_set.arrivals()) };
         let Some(seen) = looked else { return Err(every) };
         let waits = seen.waiting > 0;
@@ -245,7 +246,7 @@ impl Notice {
         if waits || matches!(self.watch, Watch::Every(_)) { Ok(()) } else { Err(every) }
     }
 
-    /// Gives up the ring, which has failed. This worker then looks for itself.
+    /// Drops the ring, which has failed. This worker then uses looks.
     #[cold]
     fn lose(&mut self) {
         self.ring = None;
@@ -254,7 +255,7 @@ impl Notice {
         }
     }
 
-    /// Makes a ring for this thread, if need be in place of a failed one.
+    /// Makes a ring for this thread, or a new one in place of a failed one.
     #[cold]
     fn renew(&mut self) {
         match Ring::new(self.watch_set.descriptor()) {

@@ -1,22 +1,23 @@
 //! The kernel's notice of an arrival: a bit in memory shared with one thread.
 //!
-//! Each worker has an `io_uring` with a one-shot poll of the watch set. When a datagram comes, the
-//! kernel queues the completion and raises `IORING_SQ_TASKRUN` in the mapped ring
+//! Each worker has an `io_uring` with a one-shot poll of the watch set. When a datagram arrives,
+//! the kernel queues the completion and sets `IORING_SQ_TASKRUN` in the mapped ring
 //! (`IORING_SETUP_TASKRUN_FLAG`, Linux 5.19). It does not interrupt the thread
-//! (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees the bit by one load. The poll is
-//! exclusive, so each datagram raises one bit, that of the worker whose poll is oldest. This poll
-//! then leaves the queue, and the next datagram raises the next worker's bit. README.md in this
-//! folder argues why no arrival is missed.
+//! (`IORING_SETUP_DEFER_TASKRUN`, 6.1), and a checkpoint reads the bit with one load.
+//!
+//! The poll is exclusive, so each datagram sets one bit: that of the worker whose poll is oldest.
+//! This poll then leaves the kernel's wait queue, and the next datagram sets the next worker's bit.
+//! README.md in this folder proves that no arrival is missed.
 
 use io_uring::{IoUring, opcode, squeue, types};
 use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Places of the ring: for one poll, and for its removal.
+/// Number of places in the ring. One poll and its removal need two.
 const ENTRIES: u32 = 4;
 
-/// The number of a removal, which differs from that of any poll.
+/// The number of every removal. Polls have other numbers.
 const REMOVAL: u64 = 0;
 
 /// The ring of one worker's thread.
@@ -40,21 +41,21 @@ impl Ring {
         Ok(Ring { ring, watch_set, armed: false, number: 0 })
     }
 
-    /// Whether something has arrived since the poll entered the ring.
+    /// Whether a datagram has arrived since the poll entered the ring.
     #[inline]
     pub(super) fn is_raised(&mut self) -> bool {
         self.armed && self.ring.submission().taskrun()
     }
 
-    /// Puts the poll into the ring, unless it is there. Returns whether something has already
-    /// arrived; then the poll is no longer in the ring.
+    /// Puts the poll into the ring, unless it is already there. Returns whether a datagram has
+    /// already arrived; if so, the poll is no longer in the ring.
     ///
     /// # Errors
     /// When the kernel refuses. The ring is then useless.
     pub(super) fn arm(&mut self) -> io::Result<bool> {
         if !self.armed {
             self.number += 1;
-            // The masks of `poll` and `epoll` are positive and the same.
+            // `poll` and `epoll` use the same bits, and both masks are positive.
             let mask = (EPOLLIN | EPOLLEXCLUSIVE).cast_unsigned();
             let poll = opcode::PollAdd::new(types::Fd(self.watch_set), mask).build();
             self.push(&poll.user_data(self.number))?;
@@ -65,8 +66,8 @@ impl Ring {
         self.take()
     }
 
-    /// Takes the arrival, if there is one. Returns whether there was; then the poll is no longer in
-    /// the ring.
+    /// Takes the notice of an arrival. Returns whether there was one; if so, the poll is no longer
+    /// in the ring.
     ///
     /// # Errors
     /// As [`Ring::arm`].
@@ -75,7 +76,7 @@ impl Ring {
         self.ring.submit()?;
         let mut come = false;
         for completion in self.ring.completion() {
-            // Other completions are of removed polls, and of removals.
+            // All other completions belong to removed polls and to removals.
             if completion.user_data() == self.number && self.armed {
                 come = true;
                 self.armed = false;
@@ -87,8 +88,7 @@ impl Ring {
         Ok(come)
     }
 
-    /// Takes the poll out of the ring, if it is there. Arrivals then raise the bits of other
-    /// workers.
+    /// Takes the poll out of the ring, if it is there. Arrivals then set the bits of other workers.
     ///
     /// # Errors
     /// As [`Ring::arm`].
@@ -137,7 +137,7 @@ mod tests {
         while receiver.read(&mut [0; 8]).is_ok() {}
     }
 
-    // Is there one notice of an arrival for each arming, also of an earlier one?
+    // Does each arming give one notice, also if the datagram arrived before it?
     #[test]
     fn an_arrival_raises_the_bit() {
         let (mut watch_set, mut sender, mut receiver) = watched();
@@ -155,8 +155,8 @@ mod tests {
         assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is noticed at once");
     }
 
-    // After the poll was removed, does an arrival raise another worker's bit? After arming again,
-    // this one's?
+    // After a poll is removed, does an arrival set another worker's bit? After the poll is armed
+    // again, does it set this worker's?
     #[test]
     fn what_was_taken_out_hears_of_nothing() {
         let (mut watch_set, mut sender, mut receiver) = watched();
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    // Does each arrival raise one bit, that of the ring armed first?
+    // Does each arrival set one bit, that of the ring that was armed first?
     #[test]
     fn each_arrival_raises_one_bit() {
         let (mut watch_set, mut sender, mut receiver) = watched();

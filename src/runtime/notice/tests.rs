@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 const LATER: Nanos = Nanos::from_secs(1);
 
-/// What a look sees if the only ingress holds something.
+/// The result of a look if the only ingress holds a datagram.
 fn first() -> Noticed {
     Noticed::of([0])
 }
@@ -58,8 +58,8 @@ fn the_kernel_gives_notice_of_each_arrival() {
     }
 }
 
-// Is what one job saw dropped for the next? Is a notice of something already received followed by
-// another?
+// Is the result for one job dropped for the next? If a notice was for a datagram that is already
+// received, does the next datagram give another notice?
 #[test]
 fn what_has_been_received_is_noticed_no_more() {
     let mut ingress = watched(true);
@@ -91,7 +91,7 @@ fn a_worker_out_of_reach_gets_no_notice() {
     assert!(is_raised() && take() == Some(first().by_kernel()), "what waits is noticed at once");
 }
 
-// With looks only: do they keep their interval, and is what they see kept for the worker?
+// Without notices, do looks keep their interval, and is their result kept for the worker?
 #[test]
 fn looks_see_what_waits_when_it_is_time_to() {
     let mut ingress = watched(false);

@@ -8,30 +8,32 @@ use crossbeam_utils::CachePadded;
 
 /// What a worker waits for and how it is woken: by the kernel, or by a model of it.
 ///
-/// An event ends a wait. If no wait is in progress, it ends the next one. Readiness is an event
-/// when it begins, and when something ready is added. No event is due for what another worker has
-/// received meanwhile.
+/// An event ends a worker's wait. If no wait is in progress, it ends the next one. There is an
+/// event when an ingress becomes readable, and when a readable one is added. If another worker has
+/// received the datagram meanwhile, the event may be missing.
 pub(crate) trait Readiness {
     /// Ends the current or the next wait of `worker`.
     fn wake(&self, worker: WorkerId);
 
-    /// Lets the watch set end the waits of `worker` if `armed`; otherwise no longer.
+    /// Adds the watch set to the `Poll` of `worker` if `armed`, so that it ends waits; otherwise
+    /// removes it.
     fn arm(&self, worker: WorkerId, armed: bool);
 
     /// Adds the ingress of `worker` to the watch set, or removes it. Does nothing for a worker
     /// without an ingress.
     fn watch(&self, worker: WorkerId, watched: bool);
 
-    /// Lets the ingress of `worker` end the worker's own waits if `own`; otherwise no longer.
+    /// Adds the ingress of `worker` to the worker's own `Poll` if `own`, so that it ends waits;
+    /// otherwise removes it.
     fn own(&self, worker: WorkerId, own: bool);
 }
 
 /// The sleepers of one group of workers.
 pub(crate) struct Idle<R> {
-    /// Number of sleeping workers in each pool, to be read without the lock.
+    /// Number of sleeping workers in each pool, which can be read without the lock.
     asleep: Box<[CachePadded<AtomicUsize>]>,
     state: Mutex<State>,
-    /// Number of pools of the policy. The first pool serves the queues beyond them.
+    /// Number of pools of the policy. The first pool serves all queues with higher numbers.
     pools: AtomicUsize,
     workers: usize,
     pub(crate) readiness: R,
@@ -58,14 +60,14 @@ impl<R: Readiness> Idle<R> {
 
     /// Switches to a policy with this number of pools; `publish` shows the policy to the workers.
     pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
-        // Ordering: sequentially consistent by the fences around it. A worker announces itself in
-        // its new pool after this store. If a putter misses the announcement, its fence comes
-        // first, and the last look sees its job. Otherwise the putter reads this value after its
-        // fence (README.md, 3).
+        // Ordering: relaxed; the fences order it (README.md, section 3). A worker announces itself
+        // in its new pool after this store. If a putter misses the announcement, its fence came
+        // first, so the worker's last look sees the job. Otherwise the putter's fence came later,
+        // so it reads this value.
         self.pools.store(pools, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         publish();
-        // A sleeper still waits as the old policy let it.
+        // Sleepers must follow the new policy, because they still wait as the old one says.
         self.wake_all();
     }
 
@@ -82,15 +84,15 @@ impl<R: Readiness> Idle<R> {
         self.lock().roster.is_watcher(worker)
     }
 
-    /// Announces `worker` as asleep. It must look once more at everything it may serve before it
-    /// waits. It becomes the watcher if there is none and its policy allows it. Returns whether it
-    /// is the watcher.
+    /// Announces `worker` as asleep. Before it waits, the worker must search everything once more
+    /// that it may serve. It becomes the watcher if there is none and its policy allows it. Returns
+    /// whether it is the watcher.
     ///
     /// A watcher that `backs_off` sleeps without the watch set, for a bounded time.
     pub(crate) fn announce(&self, worker: WorkerId, backs_off: bool) -> bool {
         let mut state = self.lock();
         state.roster.add(worker);
-        // Ordering: see `wake_one`.
+        // Ordering: relaxed; the fence below orders it.
         self.asleep[state.roster.pool_of(worker)].fetch_add(1, Ordering::Relaxed);
         let watches = state.roster.is_watcher(worker);
         if watches {
@@ -103,16 +105,16 @@ impl<R: Readiness> Idle<R> {
         watches
     }
 
-    /// Lists `worker` as awake. Returns whether it is the watcher; it may have become so in its
-    /// sleep.
+    /// Takes `worker` off the list of sleepers. Returns whether it is the watcher; it may have
+    /// become the watcher while it slept.
     pub(crate) fn withdraw(&self, worker: WorkerId) -> bool {
         let mut state = self.lock();
         self.remove(&mut state, worker);
         state.roster.is_watcher(worker)
     }
 
-    /// Call before the watcher `worker` works: passes its role to a sleeper, or to the next worker
-    /// that falls asleep.
+    /// Passes the watcher's role of `worker` to a sleeper, or to the next worker that falls asleep.
+    /// Call it before the watcher works.
     pub(crate) fn hand_on(&self, worker: WorkerId) {
         let mut state = self.lock();
         if !state.roster.is_watcher(worker) {
@@ -123,11 +125,11 @@ impl<R: Readiness> Idle<R> {
         self.arm(&mut state, true);
     }
 
-    /// Wakes one sleeper of `pool`; false if there is none. Call it after putting work where that
-    /// pool looks.
+    /// Wakes one sleeper of `pool`; false if there is none. Call it after putting work where
+    /// workers of that pool look.
     pub(crate) fn wake_one(&self, pool: PoolId) -> bool {
-        // Ordering: pairs with the fence in `announce`. The work was put before; the count is read
-        // after.
+        // Ordering: pairs with the fence in `announce`. The work was put before the fence, and the
+        // count is read after it.
         fence(Ordering::SeqCst);
         let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
         if self.asleep[pool].load(Ordering::Relaxed) == 0 {
@@ -153,12 +155,12 @@ impl<R: Readiness> Idle<R> {
         self.wake_one(policy.server_of(pool));
     }
 
-    /// As [`Idle::wake_for`], for a queue whose jobs were all announced by that function. Wakes one
-    /// more sleeper if the caller knows of one.
+    /// As [`Idle::wake_for`], without a fence, for a queue after each of whose jobs that function
+    /// was called. Wakes one more sleeper if this thread sees one.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // No fence is needed. If a sleeper announced itself before the job came, every thread that
-        // knows of the job knows of the sleeper. Otherwise the sleeper's own last look finds the
-        // job (README.md, 1).
+        // No fence is needed (README.md, section 1). If a sleeper announced itself before the job
+        // came, every thread that sees the job also sees the announcement. Otherwise the sleeper's
+        // own last look finds the job.
         let server = policy.server_of(pool);
         if self.asleep(server) > 0 {
             self.wake_one(server);
@@ -170,7 +172,7 @@ impl<R: Readiness> Idle<R> {
         self.readiness.wake(worker);
     }
 
-    /// Wakes every sleeping worker, and ends the next sleep of the others at once.
+    /// Wakes every sleeping worker, and ends the next sleep of each other worker at once.
     pub(crate) fn wake_all(&self) {
         (0..self.workers).for_each(|worker| self.wake(worker));
     }
@@ -191,8 +193,8 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Adds the watch set to the watcher's `Poll`, or removes it. The kernel checks it at once, so
-    /// what was ready before is reported too.
+    /// Adds the watch set to the watcher's `Poll`, or removes it. When it is added, the kernel
+    /// checks it at once, so sockets that were ready before are reported too.
     fn arm(&self, state: &mut State, armed: bool) {
         let Some(watcher) = state.roster.watcher else { return };
         if state.armed != armed {
@@ -202,8 +204,7 @@ impl<R: Readiness> Idle<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock leaves no half-changed state; the process is then about to end
-        // anyway.
+        // After a panic under the lock the process aborts, so the state does not matter.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! How workers sleep and are woken. README.md in this folder states the protocol, its races and its
-//! proof.
+//! How workers sleep and are woken. README.md in this folder states the protocol and its races, and
+//! proves it.
 //!
 //! - `idle`: which workers sleep, and which one is the watcher;
 //! - `sleeper`: what one worker does before and after a sleep;
@@ -9,16 +9,16 @@ pub(super) mod idle;
 pub(super) mod readiness;
 pub(super) mod sleeper;
 
-/// What the sleep protocol synchronises with; a loom test replaces it.
+/// The atomics and locks of the sleep protocol; a loom test replaces them.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
     pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
-/// A worker counts as busy once it has begun this many jobs without a sleep. Its ingress then
-/// leaves its own readiness queue, because the kernel reports each datagram and each sent reply
-/// there. The ingress stays in the watch set, where others watch it. Spread over this many jobs,
-/// the two system calls cost nothing measurable.
+/// A worker counts as busy once it has begun this many jobs without a sleep. It then takes its
+/// ingress out of its own epoll set, because the kernel would report each datagram and each sent
+/// reply there. The ingress stays in the watch set, if others watch it. Spread over this many jobs,
+/// the two system calls have no measurable cost.
 const BUSY_JOBS: u32 = 1_024;
 
 #[cfg(test)]

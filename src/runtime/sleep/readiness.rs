@@ -1,5 +1,5 @@
-//! The kernel's part of a sleep: a `Poll` and a waker for each worker, and the watch set that all
-//! share.
+//! The kernel's part of a sleep: a `Poll` (epoll instance) and a waker for each worker, and the
+//! watch set, which all workers share.
 
 use super::idle::Readiness;
 use crate::sched::bounds::LOOK_MAX;
@@ -15,42 +15,44 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The event of a worker's waker: another thread has work or a question for it.
+/// The event of a worker's waker: another thread has work for it, or wants it to make a turn.
 const WAKE: Token = Token(0);
 /// The event of a worker's own ingress.
 pub(crate) const INGRESS: Token = Token(1);
 /// The event of the watch set; only the watcher gets it.
 pub(crate) const WATCH: Token = Token(2);
 
-/// The wakers, readiness queues and ingresses of all workers.
+/// The wakers, epoll instances and ingresses of all workers.
 pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
-    /// The readiness queue of ingresses whose owners do not sleep.
+    /// The epoll instance with the ingresses whose owners do not sleep.
     pub(crate) watch_set: Arc<WatchSet>,
 }
 
-/// A readiness queue of the ingresses whose owners do not sleep. Level-triggered, unlike mio: while
-/// something waits, the kernel reports the event again, behind all others.
+/// The watch set: an epoll instance with the ingresses whose owners do not sleep. It is
+/// level-triggered, unlike mio's: while a datagram waits, each look reports the socket again, after
+/// all other sockets.
 pub(crate) struct WatchSet {
     queue: Epoll,
     /// Buffer for the events of a look.
     events: Mutex<[EpollEvent; LOOK_MAX]>,
     ingress: Box<[OwnedFd]>,
-    /// Number of descriptors per ingress, those of worker 0 first; 0 if nothing is received.
+    /// Number of descriptors of each worker's ingress; 0 if nothing is received. `ingress` has
+    /// those of worker 0 first.
     each: usize,
-    /// When a worker last looked for all, from within a job.
+    /// When a worker last looked, from within a job, on behalf of all.
     looked_at: CachePadded<AtomicU64>,
     /// CPU time of a look that finds nothing.
     pub(crate) look_cost: Nanos,
-    /// Number of workers that look for themselves, because their ring has failed.
-    // Ordering: relaxed, a figure to show.
+    /// Number of workers that use looks because their ring has failed.
+    // Ordering: relaxed, because it is only a statistic.
     pub(crate) without_ring: AtomicUsize,
 }
 
 impl Descriptors {
-    /// Makes the descriptors of this many workers, whose ingresses have equally many descriptors
-    /// each. Also a `Poll` for each worker, with only its waker in it.
+    /// Makes the descriptors of this many workers, each of which has equally many of the `ingress`
+    /// descriptors. Also makes a `Poll` for each worker, with only its waker in it.
     pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
         Descriptors::open(workers, ingress).map_err(|error| {
             let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
@@ -77,7 +79,7 @@ impl WatchSet {
     fn new(ingress: &[BorrowedFd<'_>], each: usize) -> io::Result<WatchSet> {
         let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut events = [EpollEvent::empty(); LOOK_MAX];
-        // Shows now, and not in a running worker, if a sandbox forbids the call.
+        // If a sandbox forbids the call, this fails now instead of in a running worker.
         queue.wait(&mut events, EpollTimeout::ZERO)?;
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
@@ -91,12 +93,13 @@ impl WatchSet {
         worker * self.each..(worker + 1) * self.each
     }
 
-    /// The descriptor of the queue, which is readable while a watched ingress holds something.
+    /// The descriptor of the epoll instance. It is readable while a watched ingress holds
+    /// datagrams.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.queue.0.as_raw_fd()
     }
 
-    /// As [`WatchSet::arrivals`], but for at most one worker per `interval`; `None` for the others.
+    /// As [`WatchSet::arrivals`], but only one worker looks per `interval`; the others get `None`.
     pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<Noticed> {
         // Ordering: relaxed. The exchange only decides which worker looks.
         let last = self.looked_at.load(Ordering::Relaxed);
@@ -105,21 +108,21 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// The watched sockets that hold something; none while another worker is asking. A socket is
-    /// reported by each look until a worker has received from it. Otherwise the worker that looked
-    /// would have to serve all of them, one after the other.
+    /// The watched sockets that hold datagrams; empty while another worker looks. Each look reports
+    /// a socket until a worker has received from it. If it were reported only once, the worker that
+    /// looked would have to serve all reported sockets itself, one after the other.
     pub(crate) fn arrivals(&self) -> Noticed {
         self.seen(LOOK_MAX)
     }
 
-    /// As [`WatchSet::arrivals`], but for a single socket, the next one each time.
+    /// As [`WatchSet::arrivals`], but reports only one socket, in turn.
     pub(crate) fn next_arrival(&self) -> Noticed {
         self.seen(1)
     }
 
     fn seen(&self, most: usize) -> Noticed {
         let Ok(mut events) = self.events.try_lock() else { return Noticed::default() };
-        // An interrupted look counts as one that found nothing.
+        // If a signal interrupts the look, it counts as one that found nothing.
         let seen = self.queue.wait(&mut events[..most], EpollTimeout::ZERO).unwrap_or(0);
         Noticed::of(events[..seen].iter().map(|event| event.data() as usize / self.each))
     }
@@ -127,8 +130,8 @@ impl WatchSet {
 
 impl Readiness for Descriptors {
     fn wake(&self, worker: WorkerId) {
-        // Writing to a living waker fails in no documented case. A worker that is not woken would
-        // hang the server.
+        // No documented error applies to the waker of a living worker. If it failed, the server
+        // would hang, so panic.
         self.wakers[worker].wake().expect("a worker can be woken");
     }
 
@@ -154,18 +157,19 @@ impl Readiness for Descriptors {
     }
 }
 
-/// The measured CPU time of a look on this host; 1 ns if the kernel gives no readiness queue.
+/// The measured CPU time of a look on this host; 1 ns if the kernel gives no epoll instance.
 pub(crate) fn measured_look() -> Nanos {
     Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_or(Nanos::new(1), |queue| look_cost(&queue))
 }
 
-/// Measures the CPU time of a look that finds nothing: the least of many, so without disturbance.
-/// Adds two fifths for the cache lines that it takes from the job (benches/README.md).
+/// Measures the CPU time of a look that finds nothing. It is the least of many measurements,
+/// because other activity only adds time. Two fifths are added, because a look evicts cache lines
+/// of the job (benches/README.md).
 fn look_cost(queue: &Epoll) -> Nanos {
     let look = |_| {
         let start = clock::now();
         for _ in 0..LOOKS_MEASURED {
-            // The result does not matter: the queue is empty.
+            // The result does not matter, because the set is empty.
             let _ = queue.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         }
         clock::now().minus(start)
@@ -174,11 +178,11 @@ fn look_cost(queue: &Epoll) -> Nanos {
     Nanos::new(least.get() * 7 / 5 / LOOKS_MEASURED).max(Nanos::new(1))
 }
 
-/// Looks per measurement, and number of measurements: 32 x 32 looks take 150 us.
+/// Number of looks in a measurement, and number of measurements. 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Adds `descriptor` to a readiness queue, or removes it. The kernel checks a new descriptor at
-/// once, so it also reports earlier readiness.
+/// Adds `descriptor` to an epoll instance if `present`, otherwise removes it. The kernel checks a
+/// new descriptor at once, so it also reports one that was ready before.
 fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     let mut source = SourceFd(&descriptor);
     let done = if present {
@@ -189,7 +193,7 @@ fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
     done.expect(IN_TURN);
 }
 
-/// Why the kernel refuses no registration.
+/// Why a registration cannot fail: the text of the panic if it does.
 const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it";
 
 #[cfg(test)]
@@ -201,8 +205,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    // Does each look report every watched ingress that holds something, until it is received from?
-    // Does a look for one report the next in turn, so that two workers go to different ones?
+    // Does each look report every watched ingress that holds datagrams, until a worker receives
+    // from it? Does a look for one socket report the next in turn, so that two workers go to
+    // different sockets?
     #[test]
     fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
@@ -223,8 +228,8 @@ mod tests {
         assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
     }
 
-    // If an ingress has several descriptors, do all count? Does each end the owner's wait, and none
-    // once removed?
+    // If an ingress has several descriptors, are all reported? Does each end the owner's wait, and
+    // none after it is removed?
     #[test]
     fn an_ingress_has_several_descriptors() {
         let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));

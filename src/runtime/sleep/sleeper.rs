@@ -1,6 +1,6 @@
-//! One worker's part of the sleep protocol: what it does before work, before a sleep and after it.
-//! README.md argues why no work is forgotten. `tests/loom/sleep_loom.rs` compiles this file against
-//! a model of the kernel.
+//! One worker's part of the sleep protocol: what it does before work, and before and after a sleep.
+//! README.md proves that no work is forgotten. `tests/loom/sleep_loom.rs` compiles this file
+//! against a model of the kernel.
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
@@ -15,29 +15,29 @@ pub(crate) struct Sleeper {
     pool: PoolId,
     /// Whether the worker has followed a policy before.
     has_policy: bool,
-    /// Whether the worker exposes its ingress while it works, to the watcher or to looks from
+    /// Whether the worker's ingress is watched while it works: by the watcher, or by looks from
     /// within jobs.
     exposes: bool,
     /// Whether the ingress is in the watch set.
     watched: bool,
     /// Whether the policy wants the ingress to end the worker's own waits.
     sleeps_on_own: bool,
-    /// Whether the ingress is in the worker's own `Poll`, where it ends its waits.
+    /// Whether the ingress is in the worker's own `Poll`, and so ends the worker's waits.
     on_own: bool,
     /// Number of jobs begun since the last sleep, at most [`BUSY_JOBS`].
     jobs: u32,
     /// Whether the worker is the watcher.
     watches: bool,
-    /// Whether the worker's deque may hold jobs for which no sleeper was woken.
+    /// Whether the worker's deque may hold jobs for which it has not yet tried to wake a sleeper.
     unannounced: bool,
-    /// Whether the watch set may report sockets that the watcher may not take yet, so that it must
-    /// back off.
+    /// Whether the watch set may report sockets from which the watcher may not receive yet. If so,
+    /// it backs off after a spurious wake.
     backs_off: bool,
     /// Whether the watch set ended the last wait, and the worker has begun no job since.
     spurious_wake: bool,
 }
 
-/// A worker that found nothing, as [`sleep`] drives it.
+/// A worker that found nothing, as [`sleep`] uses it.
 pub(crate) trait Rests {
     /// The work that the last look found.
     type Found;
@@ -45,8 +45,8 @@ pub(crate) trait Rests {
     /// The worker's part of the sleep protocol.
     fn sleeper(&mut self) -> &mut Sleeper;
 
-    /// Looks once more at everything that the worker may serve. `None`: there is certainly nothing,
-    /// and the worker may sleep.
+    /// Searches everything once more that the worker may serve. `None` = there is nothing, and the
+    /// worker may sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
     /// Waits for an event, for a bounded time if it `backs_off`. Returns whether the watch set was
@@ -58,8 +58,8 @@ pub(crate) trait Rests {
 /// found.
 pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
     let backs_off = worker.sleeper().announce(idle);
-    // The last look finds all that came before the announcement. What comes after it wakes the
-    // worker.
+    // The last look finds all work that came before the announcement. Work that comes after it
+    // wakes the worker.
     let found = worker.last_look();
     if found.is_none() {
         let spurious = worker.park(backs_off);
@@ -70,14 +70,14 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
 }
 
 impl Sleeper {
-    /// The protocol's state for `worker`, which follows no policy yet.
+    /// The state of `worker`, which follows no policy yet.
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
         Sleeper { worker, exposes: true, ..Sleeper::default() }
     }
 
     /// Lets the worker, which is awake, follow `policy`.
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
-        // A single worker has no watcher, but its jobs look into its own ingress.
+        // With a single worker there is no watcher, but its jobs look into its own ingress.
         self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.stuck_after > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
@@ -89,21 +89,21 @@ impl Sleeper {
             self.watch_own(idle);
         }
         if self.has_policy {
-            // Another worker may have woken this one for something that it no longer serves.
+            // Another worker may have woken this one for a job that it no longer serves.
             idle.wake_all();
         }
         self.has_policy = true;
     }
 
-    /// Notes that the worker took jobs from an ingress or a victim into its own deque, where
-    /// sleepers have not looked.
+    /// Notes that the worker has received or stolen jobs into its own deque. Sleepers have not
+    /// looked there since.
     pub(crate) fn has_unannounced(&mut self) {
         self.unannounced = true;
     }
 
-    /// Call before a job that may take long: exposes the ingress and hands on the watcher's role.
-    /// If there is `more` to do for the worker's pool, wakes another worker.
-    // Inlined: a call would save registers that hardly any job needs.
+    /// Call before a job that may take long. Lets others watch the ingress, and passes on the
+    /// watcher's role. If there is `more` to do for the worker's pool, wakes another worker.
+    // Inlined, because a call would save registers for branches that are hardly ever taken.
     #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
@@ -126,8 +126,8 @@ impl Sleeper {
         self.unannounced = false;
     }
 
-    /// Call before the last look: makes the worker's ingress end its wait, and announces the worker
-    /// as asleep. Returns whether it must sleep only for a bounded time.
+    /// Call before the last look. Lets the worker's own ingress end its wait, and announces the
+    /// worker as asleep. Returns whether it must back off, that is, sleep only for a bounded time.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
         if self.watched && self.sleeps_on_own {
             // Before the announcement, so that one arrival wakes either the owner or the watcher.
@@ -135,7 +135,7 @@ impl Sleeper {
             self.watched = false;
         }
         if self.sleeps_on_own && !self.on_own {
-            // Before the last look too, so that later arrivals end the wait.
+            // Also before the last look, so that later arrivals end the wait.
             idle.readiness.own(self.worker, true);
             self.on_own = true;
         }
@@ -145,13 +145,13 @@ impl Sleeper {
         backs_off && self.watches
     }
 
-    /// Call after the wait: lists the worker as awake.
+    /// Call after the wait. Takes the worker off the list of sleepers.
     fn withdraw<R: Readiness>(&mut self, idle: &Idle<R>) {
-        // The worker may have become the watcher in its sleep.
+        // The worker may have become the watcher while it slept.
         self.watches = idle.withdraw(self.worker);
     }
 
-    /// Stops the worker's ingress from ending its waits.
+    /// Takes the worker's ingress out of its own `Poll`, so that it no longer ends its waits.
     pub(crate) fn leave_own<R: Readiness>(&mut self, idle: &Idle<R>) {
         if self.on_own {
             idle.readiness.own(self.worker, false);

@@ -21,7 +21,7 @@ impl Readiness for Woken {
     fn own(&self, _: WorkerId, _: bool) {}
 }
 
-// Does a wake from outside find the one sleeper of the second pool while the first is busy, and
+// If the first pool is busy, does a wake from outside find the only sleeper of the second pool, and
 // wake it once?
 #[test]
 fn a_wake_from_outside_finds_a_sleeper_of_any_pool() {

@@ -4,7 +4,8 @@ use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::time::Nanos;
 
-/// Calls `run` with each job, and `flush` whenever a worker has nothing more to do for now.
+/// An engine that calls `run` with each job, and `flush` whenever its worker has nothing more to do
+/// for now.
 pub(crate) struct Numbers<R, F> {
     pub(crate) run: R,
     pub(crate) flush: F,

@@ -1,4 +1,4 @@
-//! Do parked workers do nothing, and hold up nothing?
+//! Do parked workers stay idle, and delay no job?
 
 use super::*;
 use crate::runtime::world::ThreadWorld;
@@ -14,8 +14,8 @@ fn await_parked(shared: &Shared<(u8, bool)>, expected: usize) {
     }
 }
 
-// Do as many workers work as may, and the first of each pool, while their number changes? Under
-// `isolated` none parks, because no other would receive from its ingress.
+// While the allowed number of workers changes, do as many work, and the first of each pool? Under
+// `isolated` none parks, because no other worker would receive from its ingress.
 #[test]
 fn parked_workers_hold_up_nothing() {
     for policy in policies() {
@@ -47,8 +47,8 @@ fn parked_workers_hold_up_nothing() {
     }
 }
 
-// Does a worker that parks leave the jobs of its deque to others that do not steal? Method: the
-// policy changes while both workers are held, one with jobs in its deque.
+// Does a worker that parks leave the jobs of its deque to others, even if these do not steal?
+// Method: the policy changes while both workers are held, one with jobs in its deque.
 #[test]
 fn a_worker_that_parks_leaves_its_deque() {
     with_switch(&plain("steal", 2), Wait::Park, |play, shared| {
@@ -63,7 +63,7 @@ fn a_worker_that_parks_leaves_its_deque() {
     });
 }
 
-// Does each group lose its share of workers? Does a parked worker count as asleep for the watchdog?
+// Does each group park its share of workers? Does a parked worker count as asleep for the watchdog?
 #[test]
 fn each_group_parks_its_share() {
     let pipes = [(); 6].map(|()| mio::unix::pipe::new().expect("a pipe"));
@@ -96,7 +96,7 @@ fn a_permit_is_not_for_a_parked_worker() {
     assert_eq!([0, 1, 2].map(permits), [2, 1, 1]);
 }
 
-// Is a worker asked to yield that can, rather than a parked one before it?
+// Is a working worker asked to yield, instead of a parked one before it?
 #[test]
 fn a_parked_worker_is_not_asked_to_step_aside() {
     let pipes = [(); 3].map(|()| mio::unix::pipe::new().expect("a pipe"));

@@ -1,4 +1,4 @@
-//! Does an overloaded worker under `shed` give away exactly what is too much?
+//! Does an overloaded worker under `shed` give away exactly the jobs beyond its limit?
 
 use super::*;
 use crate::runtime::world::ThreadWorld;
@@ -6,7 +6,7 @@ use crate::sched::View;
 use std::rc::Rc;
 
 /// A single worker is stuck in the first job of a batch of sixteen. Do the next eight stay in its
-/// deque, and the rest in the queue?
+/// deque, and the others go into the queue?
 #[test]
 fn an_overloaded_worker_sheds_what_is_too_much() {
     for (name, queued) in [("shed", 8), ("steal", 0)] {
@@ -22,7 +22,8 @@ fn an_overloaded_worker_sheds_what_is_too_much() {
     }
 }
 
-/// Does shed work wait until a worker is idle, which takes it before it steals?
+/// Do jobs that were given away wait until a worker is idle, and does it take them before it
+/// steals?
 #[test]
 fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
     with_switch(&plain("shed", 2), Wait::Park, |play, shared| {
@@ -36,8 +37,8 @@ fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
         let lengths: Vec<usize> = shared.deque_lengths().collect();
         assert_eq!((lengths[first], lengths[second]), (0, 7), "nobody was given any into his own deque");
         play.release.send(()).expect("two are stuck");
-        // The released worker finds the queue of eight before or after the deque of seven, which
-        // may be its own.
+        // The released worker empties the queue of eight and the deque of seven, in either order;
+        // the deque may be its own.
         let free = play.next();
         let order: Vec<u8> = std::iter::once(free.1).chain((1..15).map(|_| play.next().1)).collect();
         let (own, queued): (Vec<u8>, Vec<u8>) = ((10..17).collect(), (17..25).collect());
@@ -47,7 +48,8 @@ fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
     });
 }
 
-// Does a worker know how much waits in its own deque, in those of others, and in the queues?
+// Does a worker see how many jobs wait in its own deque, in the deques of others, and in the
+// queues?
 #[test]
 fn a_worker_sees_what_waits() {
     let pipes = [(); 3].map(|()| mio::unix::pipe::new().expect("a pipe"));

@@ -1,21 +1,21 @@
 //! Chooses the levels of `levels` from measured service times, by the Gittins index.
 //!
-//! A request has run for `a`. For a further time `d`, take its chance to end within `d`, over the
-//! mean time that this takes. Its index is the best of these ratios over all `d`:
+//! The index of a request says how soon it probably ends. Suppose that it has run for `a`, and may
+//! run for `d` more. Divide its chance to end within `d` by the mean time that it will use. The
+//! index is the highest of these ratios over all `d`:
 //!
 //! `G(a) = max over d of P(S <= a + d | S > a) / (E[min(S - a, d) | S > a] + y)`
 //!
 //! where `S` is the service time and `y` the cost of a yield. Serving the highest index first
-//! minimises the mean latency (Gittins 1979; Aalto, Ayesta and Righter 2009). Where the index falls
-//! with age, requests that have run little go first. Where it rises, first come, first served is
-//! best. `README.md` says why the chance is not weighted by 1/S, which would minimise the mean
-//! slowdown.
+//! minimises the mean latency (Gittins 1979; Aalto, Ayesta and Righter 2009). While the index falls
+//! with age, requests that have run little should go first. If it rises with age, first come, first
+//! served is best. Weighting the chance by 1/S would minimise the mean slowdown instead.
 //!
 //! If the class is known, `S` is the service time of requests of that class.
 //!
-//! A request may run for the best `d` before another is considered, because its index does not fall
-//! until then. So a level may begin only where such a `d` ends. It begins there if the index has
-//! fallen enough.
+//! The index does not fall before the best `d` is over, so until then no other request should go
+//! first. So a level can begin only at an age where such a `d` ends. It does begin there if the
+//! index has fallen enough.
 
 use super::tail;
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
@@ -30,12 +30,12 @@ const RISE_SHARE_MAX: f64 = 1.0 / 400.0;
 const FALL_MIN: f64 = 2.0;
 const FALL_STEP: f64 = 1.25;
 
-/// Buckets per octave of service times. A limit is above the times of its bucket by less than a
-/// tenth.
+/// Number of buckets per factor of two in service times. A limit is the upper end of a bucket, less
+/// than a tenth above its shortest time.
 const BUCKETS_PER_OCTAVE: f64 = 8.0;
 
-/// Fewer requests than this share of all, or than [`FEW`], say nothing about the distribution.
-/// Beyond the age that so few reach, levels follow at a constant factor ([`tail`]).
+/// A smaller share of all requests, or fewer than [`FEW`] requests, are too small a sample. Beyond
+/// the age that only so few requests reach, limits grow by a constant factor ([`tail`]).
 const FEW_SHARE: f64 = 1e-3;
 const FEW: f64 = 20.0;
 
@@ -48,9 +48,9 @@ struct Bucket {
     time: f64,
 }
 
-/// The levels for requests with these service times, where a yield costs `yield_cost`. With
-/// `of_class`, requests of a class begin at the level of that class's index. A class with too few
-/// measurements uses the index of all requests.
+/// The levels for requests with the service times `times`, if a yield costs `yield_cost`. With
+/// `of_class`, the service times by class, each class has an index of its own. A class with too few
+/// measurements uses the levels of all requests.
 pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
     let all = Descent::new(times, times, yield_cost);
     let of_class = of_class.map(|of_class| of_class.each_ref().map(|of| Descent::new(of, times, yield_cost)));
@@ -73,15 +73,16 @@ pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost
     Ladders { all, of_class }
 }
 
-/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. `indices` has those
-/// of all stretches. Both descend.
+/// The values of the index below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`].
+/// `indices` are the values of all stretches. Both lists descend.
 fn bounds(indices: &[f64]) -> Vec<f64> {
     let mut fall = FALL_MIN;
     loop {
         let (mut bounds, mut top) = (Vec::new(), indices.first().copied().unwrap_or_default());
         for pair in indices.windows(2) {
             if pair[1] * fall <= top {
-                // The geometric mean, so that other requests get the nearer level.
+                // A class whose index lies between the two gets the nearer level, so the bound is
+                // the geometric mean.
                 bounds.push((pair[0] * pair[1]).sqrt());
                 top = pair[1];
             }
@@ -108,16 +109,16 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
 /// How the index of a set of requests falls with their age.
 struct Descent<'t> {
     times: &'t ServiceTimes,
-    /// Stretches of age in which the index never falls below its value at the start of the stretch.
-    /// Each has its start, and the lowest index up to there.
+    /// Ranges of age in which the index never falls below its value at the start of the range. Each
+    /// entry has the start, and the lowest index at any start so far.
     stretches: Vec<(f64, f64)>,
     /// The age (CPU time so far) beyond which too few requests remain to compute the index.
     age: f64,
 }
 
 impl<'t> Descent<'t> {
-    /// Computes the index for requests with the service times `of`, some or all of those with
-    /// `times`.
+    /// Computes the index for requests with the service times `of`: one class, or all. `times` are
+    /// the service times of all requests.
     fn new(of: &'t ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent<'t> {
         let buckets = buckets(of);
         let first = shortest_first_level(times, &buckets, yield_cost);
@@ -136,9 +137,9 @@ impl<'t> Descent<'t> {
         Descent { stretches, age: age.max(first), times: of }
     }
 
-    /// The levels of these requests, which change where the index crosses `bounds`. Few requests
-    /// outlast `age`. Beyond it, levels follow at a constant factor, while longer requests have a
-    /// share of `whole`, the time of all requests.
+    /// The levels of these requests, which change where the index crosses `bounds`. Beyond `age`
+    /// too few requests remain for an index. There, limits grow by a constant factor, as long as
+    /// longer requests take a noticeable share of `whole`, the time of all requests.
     fn ladder(&self, bounds: &[f64], whole: f64) -> Ladder {
         let level = |index: &f64| bounds.iter().filter(|bound| index < bound).count();
         let mut levels = self.stretches.iter().map(|(age, index)| (Nanos::new(*age as u64), level(index)));
@@ -150,9 +151,9 @@ impl<'t> Descent<'t> {
     }
 }
 
-/// The Gittins index of requests of this `age` that are next interrupted at the age `least` or
-/// later. Also the best age to interrupt, as the number of `buckets` that end by then. The first
-/// bucket begins at `age`.
+/// The Gittins index of requests that have run for `age` and may not be interrupted before the age
+/// `least`. Also returns the best age to interrupt them, as the number of `buckets` up to that age.
+/// The first bucket begins at `age`; `y` is the cost of a yield.
 fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize)> {
     let all: f64 = buckets.iter().map(|bucket| bucket.count).sum();
     let (mut ended, mut time) = (0.0, 0.0);
@@ -222,14 +223,15 @@ mod tests {
     fn two_classes_have_two_levels() {
         assert_eq!(of(&[(500, 99_500), (500_000, 500)]), [Nanos::new(2_000)], "20 yields");
         assert_eq!(of(&[(1_000, 50_000), (100_000, 50_000)]).len(), 1);
-        // One in 10,000 has a sixth of the time: too few to judge by, too heavy to ignore.
+        // One request in 10,000 takes a sixth of the time: the sample is too small, but they weigh
+        // too much to be ignored.
         assert_eq!(of(&[(1_000, 999_900), (2_000_000, 100)])[0], Nanos::new(2_000));
         assert!(of(&[(10_000, 10_000), (20_000, 10_000)]).is_empty(), "a factor of two");
         assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
     }
 
-    // May yields take a 400th of the time, and no more? Do a thousandth of the requests, or 20, say
-    // nothing about the distribution, and one more something?
+    // May yields take a 400th of the time, and no more? Are a thousandth of the requests, or 20,
+    // too small a sample, and is one more enough?
     #[test]
     fn bounds_belong_to_the_side_that_they_are_said_to() {
         let first = |heavy| {
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!((few.len(), few[0]), (6, (0.25_f64 * 0.125).sqrt()), "steps of a factor from 2 to 4.9");
     }
 
-    // Is the index the most that end per time until an interruption, with the yields of all?
+    // Is the index the highest rate of ends until an interruption, if each request pays a yield?
     #[test]
     fn the_index_is_the_best_rate() {
         let bucket = |end, count, time| Bucket { end, count, time };
@@ -263,7 +265,8 @@ mod tests {
         assert_eq!(index(&[], 0.0, 1.0, 0.0), None);
     }
 
-    // Where long-running requests end no later than fresh ones, is it first come, first served?
+    // If requests that have run for long end as soon as fresh ones, is the result first come, first
+    // served?
     #[test]
     fn light_tails_have_one_level() {
         for seed in 0..20 {

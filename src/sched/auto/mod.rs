@@ -1,5 +1,6 @@
-//! `auto`: chooses levels of attained service from the measured service times and the measured cost
-//! of a yield, with hysteresis and a published reason. Without a use for levels, it serves in order
+//! `auto`: chooses levels by attained service (the CPU time that a request has used). It decides
+//! from the measured service times and the measured cost of a yield. Hysteresis keeps decisions
+//! stable, and each has a reason in words. If levels would not help, requests are served in order
 //! of arrival.
 
 pub mod gittins;
@@ -43,17 +44,19 @@ pub struct Auto {
     is_outdated: bool,
 }
 
-/// Number of recent requests that suffices for a decision. A gap with few requests on one side
-/// takes more (`estimate`); this many suffice to judge that there is no gap.
+/// Least number of recent requests for a decision. To recognise a gap between light and heavy
+/// requests, `estimate` also requires a least number on each side.
 const REQUESTS_MIN: u64 = 500;
 
-/// Hysteresis: how many decisions in a row must agree to replace the current one. Near the boundary
-/// between two choices, chance decides each time. No margin is wide enough: one request may have a
-/// twentieth of the sampled time. So each change doubles the number, up to
-/// [`DECISIONS_IN_A_ROW_MAX`], and an hour without a change halves it. After a shift of the mix,
-/// [`DECISIONS_AFTER_SHIFT`] suffice if they let requests yield. A decision for first come, first
-/// served takes the full number. Heavy requests that come for a second now and then shift the mix
-/// each time, and light ones must stay ahead of them.
+/// Hysteresis: how many decisions in a row must agree to replace the current one. If two choices
+/// are almost equally good, chance decides each time. A margin would not help, because one request
+/// may take a twentieth of the sampled time. So each change doubles the number, up to
+/// [`DECISIONS_IN_A_ROW_MAX`], and an hour without a change halves it.
+///
+/// After a shift of the mix, [`DECISIONS_AFTER_SHIFT`] are enough for a decision that lets requests
+/// yield. A decision for first come, first served always takes the full number. Otherwise heavy
+/// requests that come for a second now and then would cause it, and light ones would wait behind
+/// them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -82,8 +85,8 @@ impl Auto {
         auto
     }
 
-    /// Decides anew from the last seconds. Returns the decision if it replaces the current one.
-    /// Call it every second.
+    /// Makes a new decision from the measurements of the last seconds. Returns it if it replaces
+    /// the current one. Call it every second.
     pub fn decide(&mut self, measured: &Measured) -> Option<&Decision> {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
@@ -93,9 +96,9 @@ impl Auto {
         let decision = self.judge(measured);
         let current = &self.current;
         let (begins, too_few) = (current.is_start, decision.is_start);
-        // Too few requests are no reason to leave a well-founded choice. Neither are seconds in
-        // which only light requests end while heavy ones are left over: in order of arrival, light
-        // ones would wait for those.
+        // A measured choice stays in force while too few requests arrive. It also stays if heavy
+        // requests are left over, so that only light ones end. In order of arrival, light ones
+        // would then wait for the heavy ones.
         let would_wait = measured.are_left && !decision.gives_way() && (begins || current.gives_way());
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {
@@ -111,10 +114,11 @@ impl Auto {
         }
         let is_urgent = self.is_outdated && decision.gives_way();
         let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
-        // In the second of a shift, the first decision counts as two if it needs the full number in
-        // a row.
+        // In the second in which the mix shifts, a decision that needs the full number in a row
+        // counts as two.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
-        // Any decision from measurements beats one without any, or one from an earlier mix.
+        // Decisions in a row must usually be alike. They need not be if the current decision rests
+        // on no measurements, or on those of an earlier mix.
         let agrees = |other: &Decision| begins || is_urgent || other.is_like(&decision);
         let before = self.other.take().filter(|(other, _)| agrees(other));
         let count = before.map_or(first, |(_, count)| count + 1);
@@ -122,7 +126,8 @@ impl Auto {
             self.other = Some((decision, count));
             return None;
         }
-        // The first choice rests on a few seconds, so correcting it does not count as a change.
+        // To replace the initial decision, which rests on no measurements, does not count as a
+        // change.
         if !begins {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
@@ -131,8 +136,9 @@ impl Auto {
         Some(&self.current)
     }
 
-    /// Serves all requests in order of arrival. One queue keeps that order. If there is no time to
-    /// pass each request on through a queue, one level keeps it roughly.
+    /// Decides to serve all requests in order of arrival. One queue for all workers keeps that
+    /// order exactly. If workers have no time to pass each request on through a queue, one level
+    /// keeps it roughly.
     fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
         let in_order = self.tuning.has_time_to_pass_on(measured);
         Decision { in_order, ..Decision::of(Ladders::blind(Ladder::new(0)), reason) }
@@ -162,9 +168,9 @@ impl Auto {
                 },
             );
         };
-        // Limits from simulations: giving way at each arrival may cost 0.6 of a light request's
-        // time in its handler. Soft reservation may cost as much as a light request takes of its
-        // worker.
+        // The two factors come from simulations. Yields at each arrival pay if a yield costs at
+        // most 0.6 of a light request's time in its handler. Soft reservation still pays if a yield
+        // costs as much as a light request takes of its worker.
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
@@ -196,7 +202,7 @@ impl Auto {
 }
 
 impl Decision {
-    /// Requests use these levels, and workers ask one another to yield.
+    /// A decision for these levels, in which workers ask one another to yield.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
         Decision { ladders, in_order: false, watchers: None, reason: reason.into(), is_start: false }
     }

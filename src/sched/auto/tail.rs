@@ -1,24 +1,26 @@
-//! Levels for the longest requests: where a percentile is all that counts, and where there are too
-//! few measurements.
+//! Levels for the longest requests. They are used in two cases: if only a percentile of the latency
+//! counts, and at ages for which there are too few measurements.
 //!
-//! What happens to fewer than one request in 1,000 does not affect p99.9 of the latency. So the
-//! longest requests can go last; if they take much of the time, all others wait less. Requests that
-//! take next to none of the time can go first without delaying others. The rest is served in order
-//! of arrival. Without the longest, service times have a light tail. Then no order that knows as
-//! little gives the latency a lighter tail (Wierman and Zwart 2012).
+//! The latency of fewer than one request in 1,000 does not affect p99.9. So the longest requests
+//! can go last, and all others wait less if the longest take much of the time. Requests that
+//! together take almost none of the time can go first, because they delay others little. All other
+//! requests are served in order of arrival. Without the longest requests, service times have a
+//! light tail. For a light tail, no order that does not know service times beforehand gives the
+//! latency a lighter tail (Wierman and Zwart 2012).
 
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::ladder::{LIMITS_MAX, Ladder};
 use crate::time::Nanos;
 
-/// Share of requests that never reach the levels that go last. Only half of those beyond p99.9 do,
-/// because a sample places the limit inexactly.
+/// Share of requests that never reach the levels that go last. Only 0.05 % reach them, half of what
+/// p99.9 ignores, because a limit from a sample is inexact.
 const QUANTILE: f64 = 0.9995;
 
 /// The largest share of the workers' time that requests in the levels that go first may take.
 const FIRST_SHARE_MAX: f64 = 0.05;
 
-/// Levels follow at this factor while longer requests have at least [`TIME_MIN`] of the time.
+/// Factor between successive limits. Limits are added as long as longer requests take more than
+/// [`TIME_MIN`] of the time.
 pub(super) const FACTOR: f64 = 4.0;
 const TIME_MIN: f64 = 0.02;
 
@@ -34,7 +36,8 @@ pub(super) fn ladder(times: &ServiceTimes, limits: impl Iterator<Item = Nanos>, 
     ladder
 }
 
-/// Adds levels to `ladder` from `age` on. `whole` is the time of all requests.
+/// Adds levels to `ladder`, the first one from the CPU time `age` on. `whole` is the time of all
+/// requests.
 pub(super) fn go_on(ladder: &mut Ladder, times: &ServiceTimes, mut age: f64, whole: f64) {
     while ladder.last() < LIMITS_MAX && time_beyond(times, age) > TIME_MIN * whole {
         ladder.rise_to(ladder.last() + 1, Nanos::new(age as u64));
@@ -63,7 +66,7 @@ mod tests {
         ladder(times, std::iter::empty(), Nanos::new(100)).limits().collect()
     }
 
-    // Do half as many requests go last as p99.9 ignores, where they take much of the time?
+    // If the longest requests take much of the time, do half as many go last as p99.9 ignores?
     #[test]
     fn one_request_in_two_thousand_goes_last_where_the_tail_is_heavy() {
         for seed in 0..5 {
@@ -78,7 +81,7 @@ mod tests {
         }
     }
 
-    // Is it first come, first served where nothing else improves a percentile?
+    // Is the result first come, first served if nothing else improves the percentile?
     #[test]
     fn light_tails_and_few_classes_have_one_level() {
         assert_eq!(limits(&drawn(Exp::new(0.1).expect("a rate"), 1)), [], "exponential");

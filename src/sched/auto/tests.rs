@@ -46,7 +46,7 @@ fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     decision.ladders.first_limit().expect("a limit")
 }
 
-// Does the cost of a yield decide? Does similarity of the service times?
+// Does the choice depend on the cost of a yield, and on whether service times differ?
 #[test]
 fn costs_and_yields_decide() {
     let beside = |times: ServiceTimes| ServiceTimes { beside: Nanos::new(2_680), ..times };
@@ -55,7 +55,7 @@ fn costs_and_yields_decide() {
         (extreme(), 150, "levels"),
         (extreme(), 450, "reserved"),
         (extreme(), 2_000, "one level"),
-        // With 3.18 us of each light request outside handlers, yields cost relatively less.
+        // If each light request takes 3.18 us outside its handler, a yield costs relatively less.
         (beside(extreme()), 450, "reserved"),
         (beside(extreme()), 2_000, "reserved"),
         (beside(extreme()), 4_000, "one level"),
@@ -68,9 +68,9 @@ fn costs_and_yields_decide() {
     assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::too_few(400, Nanos::ZERO));
 }
 
-// To pass a request of 10 us on takes .65 us: two yields of .1 us and a look of .45 us. So 4
-// workers have the time until 3.74 of them are busy. With groups, passing on costs eight times as
-// much.
+// Passing on a request of 10 us takes .65 us: two yields of .1 us and a look of .45 us. So 4
+// workers have time for it until 3.74 of them are busy. With groups, passing on costs eight times
+// as much.
 #[test]
 fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
     let judged = |groups, busy_workers| {
@@ -135,8 +135,8 @@ fn an_hour_without_a_change_halves_what_a_change_takes() {
     assert_eq!(after(&mut auto, 3 * DECISIONS_UNCHANGED), 1, "no fewer than at the start");
 }
 
-// Is there a first choice after three seconds with enough requests, even if every second decides
-// differently? Until then, does the reason say how few requests there were?
+// After three seconds with enough requests, is there a first choice, even if the decisions of these
+// seconds differ? Until then, does the reason say how few requests there were?
 #[test]
 fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = auto(100);
@@ -162,9 +162,9 @@ fn a_decision_changes_when_three_agree() {
     assert_eq!(changes, [[false; 8].as_slice(), &[true]].concat()[..]);
 }
 
-// After a shift of the mix, does the second decision with levels replace the current one, unless
-// one confirms it? Even if the two differ, and after many changes? Does first come, first served
-// still take the full number, the shift counting as one?
+// After a shift of the mix, does the second decision with levels replace the current one? Also if
+// the two differ, and after many changes, but not if one of them confirms the current one? Does
+// first come, first served still take the full number, with the shift counted as one?
 #[test]
 fn after_a_shift_the_second_decision_counts() {
     let [alike, near, far] = [(10_000, 10_000), (20_000, 2_000_000), (200_000, 20_000_000)]
@@ -203,8 +203,8 @@ fn after_a_shift_the_second_decision_counts() {
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut auto = auto(yield_ns);
-    // Kept sorted with the second of each, because sorting all each time would dominate the test's
-    // time.
+    // Kept sorted, each service time with its second. To sort all of them for each decision would
+    // take most of the test's time.
     let mut recent: Vec<(Nanos, usize)> = Vec::new();
     let changes = (0..3_600).filter(|second| {
         recent.retain(|(_, drawn_in)| drawn_in + 10 > *second);
@@ -215,9 +215,9 @@ fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256Plus
     changes.count()
 }
 
-// Is the choice stable where two are equally good? Method: an hour of samples at each boundary.
-// With three decisions in a row for every change, there were 220, 132, 214, 245, 211 and 326
-// changes.
+// Is the choice stable if two choices are equally good? Method: an hour of samples at each
+// boundary. If three decisions in a row were always enough, there would be 220, 132, 214, 245, 211
+// and 326 changes.
 #[test]
 fn chance_does_not_change_the_choice_all_the_time() {
     let lognormal = |mean: f64, variation: f64| LogNormal::from_mean_cv(mean, variation).expect("a spread");

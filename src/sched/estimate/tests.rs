@@ -17,7 +17,8 @@ fn a_gap_stands_between_two_humps() {
     let gap = bimodal((500, 19_900), (500_000, 100)).widest_gap().expect("extreme bimodal has one");
     assert!(gap.below >= Nanos::new(500) && gap.below < Nanos::new(1_000), "{gap:?}");
     assert!(gap.above <= Nanos::new(500_000) && gap.above > Nanos::new(250_000), "{gap:?}");
-    // Fifty requests of 600 ns are too many inside the gap of the hundred, so they are below it.
+    // Fifty requests of 600 ns are too many for the inside of a gap above which there are a
+    // hundred. So the gap begins above them.
     let three = [(500, 100), (600, 50), (500_000, 100)].map(|(ns, count)| (Nanos::new(ns), count));
     let between = Gap { below: Nanos::new(725), above: Nanos::new(370_728) };
     assert_eq!(ServiceTimes::new(three).widest_gap(), Some(between));
@@ -43,13 +44,15 @@ fn a_gap_stands_between_two_humps() {
     }
 }
 
-// Does the time outside the handler, equal for light and heavy requests, count for the light ones?
+// If the time outside the handler is equal for light and heavy requests, does it raise the light
+// ones' share of the time?
 #[test]
 fn the_time_beside_handlers_is_work_too() {
     let free = bimodal((500, 99_500), (500_000, 500));
     let charged = ServiceTimes { beside: Nanos::new(2_680), ..free.clone() };
     let budget = Nanos::new(5_000);
-    // 3.18 us per light and 5 us per heavy request, 5.68 us on average.
+    // Of each request's time, 3.18 us (light) or 5 us (heavy) are within the budget; a request
+    // takes 5.68 us on average.
     assert!((charged.share_within(budget) - 0.5617).abs() < 0.0001, "{}", charged.share_within(budget));
     assert_eq!((free.mean(), charged.mean()), (Nanos::new(2_997), Nanos::new(5_677)));
     assert_eq!(ServiceTimes { beside: budget, ..ServiceTimes::default() }.mean(), Nanos::ZERO);

@@ -6,29 +6,30 @@ use crate::time::Nanos;
 /// The shortest time without a CPU that counts.
 const ABSENT_MIN: Nanos = Nanos::from_millis(10);
 /// How many absences a worker remembers: a long one, and the short ones that a shared host adds
-/// after it. Few, because a host that always gives too little time does overload the server.
+/// after it. The number is small on purpose. If the host always gives too little CPU time, the
+/// server is overloaded and must shed.
 const KNOWN: usize = 8;
-/// How long an absence is remembered before others may replace it: as long as clients wait.
+/// How long an absence is remembered before a shorter one may replace it: as long as clients wait.
 const KEPT: Nanos = Nanos::from_secs(1);
 
 /// Remembers when a worker had no CPU, or nothing to do.
 ///
-/// It checks only when the worker finds an old request. The clock of CPU time then tells the length
-/// of an absence, which is taken to have just ended.
+/// It checks only when the worker finds an old request. Wall-clock time minus the thread's CPU time
+/// then gives the length of an absence. The absence is assumed to have just ended.
 #[derive(Clone, Debug)]
 pub struct Absence {
     /// Start and end of each absence, in no order, without overlap.
     absences: [(Nanos, Nanos); KNOWN],
-    /// Since when the worker has had nothing to do; `None` once checked.
+    /// Since when the worker has had nothing to do; `None` once [`Absence::look`] has used it.
     rests_since: Option<Nanos>,
-    /// The CPU time that the worker's thread has had until a given time.
+    /// Returns the CPU time that the worker's thread has used until a given time.
     had: fn(Nanos) -> Nanos,
     /// The time of the last check for an absence, and the thread's CPU time then.
     looked: (Nanos, Nanos),
 }
 
 impl Absence {
-    /// Remembers no absence yet. `had` tells the CPU time of the worker's thread.
+    /// Remembers no absence yet. `had` returns the CPU time of the worker's thread.
     pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
         let [never, looked] = [(Nanos::ZERO, Nanos::ZERO); 2];
         Absence { absences: [never; KNOWN], rests_since: None, had, looked }
@@ -59,7 +60,7 @@ impl Absence {
         }
     }
 
-    /// How long the worker was absent after `time`.
+    /// For how long the worker was absent after `time`, in total.
     pub(super) fn since(&self, time: Nanos) -> Nanos {
         self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
     }

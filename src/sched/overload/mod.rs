@@ -1,9 +1,9 @@
-//! Load shedding, after CoDel: which requests end unserved because they have waited too long.
-//! `README.md` in this folder argues the rule and its constants.
+//! Load shedding, after CoDel: decides which requests end unserved because they have waited too
+//! long. `README.md` in this folder explains the rule and its constants.
 //!
-//! [`WaitBounds`] are limits, from the setting or from measured service times. [`StandingQueues`]
-//! is what a worker observes: whether a standing queue has formed, from which old requests are
-//! shed. Threads and virtual time use both.
+//! [`WaitBounds`] has the limits, from the setting or from measured service times.
+//! [`StandingQueues`] observes which queues are standing queues; old requests are shed from these.
+//! Threads and virtual time use both.
 
 mod absence;
 mod shedding;
@@ -18,14 +18,14 @@ use super::estimate::ServiceTimes;
 use super::tuning::MaxWait;
 use crate::time::Nanos;
 
-/// Limits on the time that requests wait. A *standing queue* (CoDel) is one that nothing young has
-/// left for an interval. The comments also say that it *stands*.
+/// Limits on the time that requests wait. A *standing queue* (CoDel) is one that only old requests
+/// have left for an interval. The comments also say that it *stands*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitBounds {
     /// A request that has waited less than this is young. [`Nanos::MAX`] = every request is.
     pub target: Nanos,
-    /// A queue that was recently a standing queue is one again once nothing young has left it for
-    /// this long. Zero = every queue always is one.
+    /// A queue that was recently a standing queue is one again after only old requests have left it
+    /// for this long. Zero = every queue is always a standing queue.
     pub interval: Nanos,
     /// A request that has waited this long is shed from a standing queue.
     pub bound: Nanos,
@@ -42,10 +42,11 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 /// The patience is at least this many service times: clients whose requests take seconds expect to
 /// wait.
 const PATIENCE_SERVICES: u64 = 5;
-/// At least this part of the patience, 1/10, is kept for service and reply.
+/// One part in this many of the patience, a tenth, is kept for service and reply, or the expected
+/// service time if that is longer.
 const REPLY_PART: u64 = 10;
-/// A queue becomes a standing queue for the first time once nothing young has left it for this part
-/// of the patience, 1/2. Bursts are shorter, and no client has given up by then.
+/// A queue first becomes a standing queue after only old requests have left it for half (one part
+/// in this many) of the patience. Bursts are shorter, and no client has given up by then.
 const ONSET_PART: u64 = 2;
 /// The least target, as CoDel has it (RFC 8289, section 4.3).
 const TARGET_MIN: Nanos = Nanos::from_millis(5);
@@ -57,16 +58,16 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval, as a multiple of the target.
 const INTERVAL_TARGETS: u64 = 4;
-/// After this many yielding requests in a row, the next is assumed to yield too. If one in twenty
-/// is light, 64 in a row yield one time in 27.
+/// After this many yielding requests in a row, the next is assumed to yield too. If one request in
+/// twenty is light, 64 in a row all yield with a chance of 1 in 27.
 const HEAVY_IN_A_ROW: u32 = 64;
-/// One in this many requests that are assumed to yield is tried anyway. About half of these waste
-/// their first slice, which is little beside the service of one.
+/// Of the requests that are assumed to yield, one in this many begins without a check. About half
+/// of these are refused later and waste a first slice, which is short beside a whole service time.
 const TRIED: u32 = 16;
-/// If a worker sees no request leave the queues for this many mean times between ends, it assumes
-/// that none will.
+/// If no request ends for this many times the mean time between ends, a worker assumes that the
+/// queues of continuations do not move.
 const UNMOVED: u64 = 4;
-/// With fewer measured requests than this, nothing counts as known.
+/// Least number of measured requests; with fewer, service times count as unknown.
 const MEASURED_MIN: u64 = 20;
 /// The quantile of service times that [`expected_service`] returns.
 const EXPECTED_QUANTILE: f64 = 0.9;
@@ -77,7 +78,7 @@ impl WaitLimits {
         let bounds = match max_wait {
             MaxWait::Off => WaitBounds::NONE,
             MaxWait::For(bound) => WaitBounds::always(bound, bound),
-            // Half of the patience is for a service of unknown length.
+            // Half of the patience is kept for service, because its length is unknown.
             MaxWait::Auto => {
                 let half = Nanos::new(PATIENCE.get() / 2);
                 WaitBounds { interval: half, ..WaitBounds::always(half, PATIENCE) }
@@ -149,20 +150,20 @@ impl WaitBounds {
         WaitBounds { target, interval, bound: target.times(BOUND_TARGETS).min(limit), limit, patience }
     }
 
-    /// Changes these limits for continuations, whose wait is predicted: nothing that would be
-    /// answered in time is shed.
+    /// Changes these limits for continuations. Their wait is predicted, so only those are shed
+    /// whose answer would come too late.
     fn patient(self) -> WaitBounds {
         WaitBounds { target: Nanos::new(self.limit.get() / 2), interval: self.onset(), bound: self.limit, ..self }
     }
 
-    /// How long nothing young must have left a queue until it becomes a standing queue for the
-    /// first time.
+    /// For how long only old requests must have left a queue before it first becomes a standing
+    /// queue.
     fn onset(&self) -> Nanos {
         self.interval.max(Nanos::new(if self.interval == Nanos::ZERO { 0 } else { self.patience.get() / ONSET_PART }))
     }
 }
 
-/// The expected service time of a request: the 0.9 quantile of `times`. `None` if too few were
+/// The expected service time of a request: the 90th percentile of `times`. `None` if too few were
 /// measured.
 pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
     (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
@@ -171,29 +172,29 @@ pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
 /// The latest time at which a request may begin so that it probably ends before `expires_at`.
 /// [`Nanos::MAX`] if it never expires.
 ///
-/// `deadline` is the time from its arrival to `expires_at`; `expected` is its expected service
-/// time, of which it has had `served`. At least half of the deadline is left for waiting, so that
-/// requests with short deadlines are still tried and measured.
+/// `deadline` is the time from the request's arrival to `expires_at`. `expected` is its expected
+/// service time, and `served` the part that it has had. At least half of the deadline is left for
+/// waiting, so that requests with short deadlines are still tried and measured.
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
-/// What one worker knows of the queues of continuations, taken together: how long a request that
-/// enters them will wait.
+/// Predicts how long a request waits that enters a queue of continuations. Each worker has one, for
+/// all these queues together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeavyQueue {
     /// How many requests in a row yielded before they ended.
     pub(super) in_a_row: u32,
-    /// How many requests were assumed to yield.
+    /// Number of requests that were assumed to yield.
     asked: u32,
-    /// The wait per request in front, by Little's law (waiting requests = rate x wait). An EWMA
-    /// with weight 1/8 for each end.
+    /// The wait for each request ahead in the queue, by Little's law (waiting requests = rate x
+    /// wait). An EWMA in which each ended request has weight 1/8.
     each: Nanos,
     /// When a request from the queues last ended, or none waited.
     moved_at: Nanos,
-    /// Whether these are standing queues: the predicted wait was long for an interval, and has not
-    /// been short for an interval since.
+    /// Whether the queues are standing queues. This becomes true, or false again, after the
+    /// predicted wait was long, or short, for a whole interval.
     pub(super) stands: bool,
     /// Since when the predicted wait contradicts `stands`, if it does.
     otherwise_since: Option<Nanos>,
@@ -209,7 +210,7 @@ impl HeavyQueue {
         is_certain && !self.asked.is_multiple_of(TRIED)
     }
 
-    /// Notes the end of a request that waited for `wait` since it first entered a queue, behind
+    /// Notes the end of a request that waited for `wait` after it first entered a queue, behind
     /// `behind` others.
     #[inline]
     pub fn on_end(&mut self, now: Nanos, wait: Nanos, behind: usize) {
@@ -219,9 +220,9 @@ impl HeavyQueue {
         self.moved_at = now;
     }
 
-    /// Whether to refuse a request that has waited for `waited`: the queues are standing queues or
-    /// full, and it would wait for `most` or longer. At `now`, `waiting` others are in the queues,
-    /// served by `workers` workers; `crowded` = the queues have no room.
+    /// Whether to refuse a request that has waited for `waited`: the queues stand or are full, and
+    /// its predicted wait is `most` or longer. At `now`, `waiting` others are in the queues, and
+    /// `workers` workers serve them. `crowded` = the queues have no room.
     pub fn is_full(
         &mut self,
         now: Nanos,
@@ -234,8 +235,8 @@ impl HeavyQueue {
         if waiting == 0 {
             self.moved_at = now;
         }
-        // If fresh requests take all the time, no continuation ends. A worker sees the end of one
-        // in `workers`.
+        // If fresh requests take all the time, no continuation ends, so the time without an end
+        // counts. A worker sees only the ends of its own requests, one in `workers`.
         let unmoved = Nanos::new(lasted(self.moved_at).get() / (workers as u64 * UNMOVED));
         let expected = waited.plus(self.each.max(unmoved).times(waiting as u64));
         let is_long = expected >= Nanos::new(bounds.bound.get() / 2);

@@ -1,5 +1,5 @@
-//! The rule of shedding as one worker applies it; `README.md` in this folder argues it. Threads and
-//! virtual time use the same functions.
+//! The rule of shedding as one worker applies it. `README.md` in this folder explains it. Threads
+//! and virtual time use the same functions.
 
 use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::fate::{CLASSES, Expired};
@@ -7,7 +7,8 @@ use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::tuning::{MaxWait, Tuning};
 use crate::time::Nanos;
 
-/// What the rule of shedding knows of one request: its times, deadline and service.
+/// The data of one request that the rule of shedding uses: its times, its deadline and its service
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// When the request reached its socket.
@@ -15,24 +16,24 @@ pub struct Stay {
     /// Since when the request has been ready to run: since its arrival, or since it last entered a
     /// queue.
     pub ready_at: Nanos,
-    /// Time from which the request must be checked before it begins or resumes: it is then old, or
-    /// too late. [`Nanos::MAX`] = never, and while it runs.
+    /// From this time on, the request must be checked before it begins or resumes, because it may
+    /// be old or too late. [`Nanos::MAX`] = never; also while it runs.
     pub start_by: Nanos,
     /// When the answer becomes worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
     /// Time from the request's arrival until it expires; `None` = never.
     pub deadline: Option<Nanos>,
-    /// Whether the source address is known to be genuine. Such a request may wait longer, while
-    /// others are refused.
+    /// Whether the source address is known to be genuine. A request from a genuine address may wait
+    /// longer than others before it is refused.
     pub validated: bool,
     /// The service time that the handler expects, if it says so.
     pub cost: Option<Nanos>,
     /// The service time so far.
     pub service: Nanos,
-    /// The number of requests in the queues of continuations when this one first entered, itself
-    /// included; 0 before that. `u32::MAX` if it ran on because they were full.
+    /// Number of requests in the queues of continuations when this one first entered, itself
+    /// included; 0 before that. `u32::MAX` if it ran on because the queues were full.
     pub in_line: u32,
-    /// How long the request had waited until then.
+    /// How long the request had waited when it first entered a queue of continuations.
     pub waited_before: Nanos,
 }
 
@@ -91,7 +92,7 @@ pub struct WaitLimits {
 }
 
 impl WaitLimits {
-    /// No limits: requests wait without end, and are too late only once expired.
+    /// No limits: requests wait without limit, and are too late only after their deadline.
     pub const NONE: WaitLimits = WaitLimits {
         fresh: WaitBounds::NONE,
         interrupted: WaitBounds::NONE,
@@ -99,9 +100,9 @@ impl WaitLimits {
         expected: [Nanos::ZERO; CLASSES],
     };
 
-    /// Updates the limits from the measured `times` of all requests, under a policy with this
-    /// `first_slice`. `of_class` has those of each class, if classes are known. Too few
-    /// measurements change nothing.
+    /// Updates the limits from the measured service times `times` of all requests, under a policy
+    /// with this `first_slice`. `of_class` has the service times of each class, if classes are
+    /// known. Too few measurements change nothing.
     pub fn follow(
         &mut self,
         tuning: &Tuning,
@@ -131,27 +132,28 @@ impl WaitLimits {
 pub enum Cause {
     /// The request waited too long in a socket with a standing queue.
     Waited,
-    /// The request is heavy, or of a class with a standing queue, and has waited too long or would.
+    /// The request is assumed to be heavy and would wait too long, or the queue of its class stands
+    /// and it has waited too long.
     Refused,
     /// The request's deadline has passed, or would pass before its end.
     Expired(Expired),
 }
 
-/// Heavy requests do not begin if their predicted wait is above this many quarters of the bound.
-/// Begun ones are refused only at the full bound; otherwise about half of the first slices would be
-/// wasted.
+/// Requests that are assumed to be heavy do not begin if their predicted wait reaches this many
+/// quarters of the bound. Begun requests are refused only at the full bound. If both limits were
+/// equal, about half of the first slices would be wasted.
 const BEGINS_BELOW: u64 = 3;
 /// The value of [`Stay::in_line`] for a request that ran on because the queues were full.
 const GOES_ON: u32 = u32::MAX;
 
-/// What one worker knows of the queues that it takes from: its sockets, and all queues of
-/// continuations together. A clone is for another worker of the same sockets.
+/// The state of shedding of one worker: of each socket, each class, and all queues of continuations
+/// together. A clone is for another worker that receives from the same sockets.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     absence: Absence,
     sockets: StandingQueues,
-    /// Queues by class, if the policy knows classes: one class may wait while others from the same
-    /// sockets do not.
+    /// One queue per class, if the policy knows classes: one class may wait while others from the
+    /// same sockets do not.
     classes: Option<StandingQueues>,
     /// The classes with a standing queue, one bit each.
     standing: u8,
@@ -162,12 +164,12 @@ pub struct Shedding {
 }
 
 impl Shedding {
-    /// The state of one of `workers` workers, whose queues have this `room`, and which take from
-    /// this many `sockets`. `classified` = the policy knows classes.
+    /// The state of one of `workers` workers. Their queues have room for `room` jobs, and they
+    /// receive from this many `sockets`. `classified` = the policy knows classes.
     pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
-        // As if the worker always had a CPU.
+        // Without a clock of CPU time, the worker counts as never absent.
         let (absence, heavy) = (Absence::new(|now| now), HeavyQueue::default());
         Shedding { absence, sockets, classes, standing: 0, heavy, workers, room }
     }
@@ -177,13 +179,13 @@ impl Shedding {
         Shedding { absence: Absence::new(had), ..self }
     }
 
-    /// How long a request has waited until `now`. If the limits are measured, absences of this
-    /// worker do not count.
+    /// How long a request has waited until `now`. With measured limits (`--max-wait auto`),
+    /// absences of this worker are subtracted; with a fixed limit they count.
     fn waited(&mut self, stay: &Stay, now: Nanos, bounds: &WaitBounds) -> Nanos {
         if bounds.interval == Nanos::ZERO { stay.wait(now) } else { self.waited_at_all(stay, now) }
     }
 
-    /// How long a request has waited until `now`, without absences of this worker.
+    /// How long a request has waited until `now`, minus the absences of this worker.
     fn waited_at_all(&mut self, stay: &Stay, now: Nanos) -> Nanos {
         self.absence.look(now);
         stay.wait(now).minus(self.absence.since(stay.came_at))
@@ -197,14 +199,16 @@ impl Shedding {
         if stay.deadline.is_some() { old.min(stay.latest_start(class, limits)) } else { old }
     }
 
-    /// Whether to shed a datagram that reached `socket` at `came_at`, as it is received.
+    /// Whether to shed a datagram that reached `socket` at `came_at`. Called when the datagram is
+    /// received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
         let (bounds, wait) = (limits.of(false), self.waited(&Stay::new(came_at), now, limits.of(false)));
         wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
     }
 
-    /// Why a fresh request from `socket` must not begin `now`; `None` if it may. `queue` returns
-    /// how many requests have yielded and wait, and whether the gate limits this request's source.
+    /// Why a fresh request from `socket` must not begin at `now`; `None` if it may. `queue` returns
+    /// the number of waiting requests that have yielded, and whether the gate limits this request's
+    /// source.
     #[inline]
     pub fn on_begin(
         &mut self,
@@ -224,7 +228,8 @@ impl Shedding {
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = |this: &mut Shedding| {
             let (waiting, limited) = queue();
-            // Each worker holds one request and keeps a place for it.
+            // Room for two requests per worker is left out: the one that it runs, and the place
+            // that is kept for it.
             let crowded = waiting + 2 * this.workers >= this.room;
             this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
         };
@@ -248,8 +253,9 @@ impl Shedding {
         is_shed
     }
 
-    /// Whether a request that yields at `now` would wait for `quarters` quarters of its bound or
-    /// longer. Its bound is that of all requests, or the time to its deadline.
+    /// Whether a request that yields at `now` would wait too long: for `quarters` quarters of its
+    /// bound or longer. Its bound is the common one, or the time to its deadline if that is
+    /// shorter.
     #[cold]
     fn is_full(
         &mut self,
@@ -262,8 +268,8 @@ impl Shedding {
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.of(true).within(patience);
-        // The part of the bound, in eighths, up to which the request may wait. If requests of
-        // several kinds wait, those of limited sources are refused first and validated ones last.
+        // The part of the bound, in eighths, up to which the request may wait. So requests of
+        // limited sources are refused first, and those of validated sources last.
         let eighths = match (limited, stay.validated) {
             (true, _) => quarters,
             (false, false) => quarters * 2,
@@ -272,14 +278,15 @@ impl Shedding {
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
-            // Full queues may hold more than can be done in time.
+            // Full queues alone are no reason to refuse. The work in them must also be too much to
+            // be done in time.
             let work = Nanos::new(limits.heavy.get() * waiting as u64 / self.workers as u64);
             let crowded = crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
             self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
         }
     }
 
-    /// Why a continuation from a queue or pause must not resume `now`; `None` if it may.
+    /// Why a request that has yielded or paused must not resume at `now`; `None` if it may.
     #[inline]
     pub fn on_resume(&mut self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         if now < stay.start_by {
@@ -290,7 +297,7 @@ impl Shedding {
         self.expired(stay, class, now, limits).or(gives_up.then_some(Cause::Expired(Expired::TooLate)))
     }
 
-    /// Why a request must not run `now` because of its own deadline; `None` if it may.
+    /// Why a request must not run at `now` because of its own deadline; `None` if it may.
     #[cold]
     fn expired(&self, stay: &Stay, class: u8, now: Nanos, limits: &WaitLimits) -> Option<Cause> {
         let reason = if now >= stay.expires_at { Expired::Passed } else { Expired::TooLate };
@@ -320,8 +327,8 @@ impl Shedding {
         !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
     }
 
-    /// Whether the queues of continuations, or that of any class, are standing queues, as far as
-    /// this worker knows.
+    /// Whether the queues of continuations, or the queue of any class, are standing queues, as far
+    /// as this worker knows.
     pub fn continuations_stand(&self) -> bool {
         self.heavy.stands || self.standing != 0
     }
@@ -331,7 +338,7 @@ impl Shedding {
     pub fn on_end(&mut self, stay: &Stay, now: Nanos) {
         match stay.in_line {
             0 => self.heavy.in_a_row = 0,
-            // It ran on and waited behind none.
+            // The request ran on and waited behind no other.
             GOES_ON => {}
             in_line => {
                 let in_queues = self.waited_at_all(stay, now).minus(stay.waited_before);

@@ -1,8 +1,10 @@
-//! The decisions of the gate: what share of each source's datagrams the kernel lets in under
-//! overload. `sources/README.md` argues the rule and its constants. A *sample* is 100 us of CPU
-//! time that a source used, and a *period* is 250 ms. A source's *offer* is the samples per period
-//! that it would have without the gate. The *target* is how many samples per period the gate admits
-//! in total. A *level* is how many it admits of one source at most.
+//! Decides for the gate which share of each source's datagrams the kernel lets in under overload.
+//! `sources/README.md` explains the rule and its constants.
+//!
+//! The words: a *sample* is 100 us of CPU time that a source used, and a *period* is 250 ms. A
+//! source's *offer* is the number of samples per period that it would have without the gate. The
+//! *target* is the number of samples per period that the gate admits in total. A *level* is the
+//! most that it admits of one source.
 
 use known::{Counts, Known};
 use std::collections::BTreeMap;
@@ -16,18 +18,18 @@ pub use known::Part;
 /// The share of datagrams to admit, by source prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Prefixes of which all datagrams are admitted, ascending.
+    /// Prefixes all of whose datagrams are admitted; ascending.
     pub pass: Vec<u64>,
-    /// Prefixes of which this share is admitted, ascending.
+    /// Pairs of a prefix and the share of its datagrams that is admitted; prefixes ascend.
     pub limited: Vec<(u64, f64)>,
     /// The share admitted of all other prefixes.
     pub rest: f64,
 }
 
-/// Which queues are standing queues: more comes into them than is served.
+/// Which queues are standing queues: queues that fill faster than they are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// There is no standing queue, or nothing is shed from one.
+    /// There is no standing queue, or no request is shed from one.
     #[default]
     None,
     /// Only queues of continuations are standing queues.
@@ -36,53 +38,57 @@ pub enum Standing {
     Fresh,
 }
 
-/// The most prefixes in [`Rules::pass`]: the kernel takes their rules in 1 ms, and [`LIMITED_MAX`]
-/// still fit.
+/// The most prefixes in [`Rules::pass`]. The kernel accepts a program with this many in 1 ms, and
+/// the program still has room for [`LIMITED_MAX`] others.
 pub const PASS_MAX: usize = 2_000;
-/// The most prefixes in [`Rules::limited`]. One takes as much of the filter program as five that
-/// pass.
+/// The most prefixes in [`Rules::limited`]. A limited prefix takes as many instructions of the
+/// filter as five that pass.
 pub const LIMITED_MAX: usize = 120;
-/// The smallest share, so that the server still sees who sends.
+/// The smallest share that a source gets. It is above zero, so that the server still sees who
+/// sends.
 pub const SHARE_MIN: f64 = 0.02;
-/// The most known prefixes, which take 6 MB. New ones are ignored until some of these are quiet.
+/// The most prefixes that are remembered, which take 6 MB. Further ones are ignored until some of
+/// these are quiet and forgotten.
 const KNOWN_MAX: usize = 1 << 16;
-/// Samples per period below which a source is forgotten: four seconds after a hundred samples.
+/// A source with a lower mean of samples per period is forgotten. A source that had a hundred
+/// samples in a period is so four seconds later.
 const FORGOTTEN: f64 = 0.25;
-/// Factor on the target while there is a standing queue. The queue is a few percent of a period
-/// long, so the next period clears it.
+/// Factor on the target in each decision while there is a standing queue. The queue holds a few
+/// percent of the work of one period, so a target lower by 5 % clears it in the next.
 const DOWN: f64 = 0.95;
 /// The least target while there is a standing queue, as a part of the samples that the cores
 /// served.
 const LEAST: f64 = 0.75;
 /// The target while there is no standing queue is at least this part of the capacity.
 const RETURN: f64 = 0.98;
-/// The known capacity falls to at least this part of its value in one decision. A queue that stood
-/// only at the start of a period leaves the cores idle at its end. So fewer served samples do not
-/// prove a lower capacity.
+/// The known capacity falls by at most 2 % in one decision. If a queue stood only at the start of a
+/// period, the cores were idle at its end. So fewer served samples do not prove a lower capacity.
 const CAPACITY_KEPT: f64 = 0.98;
 /// Factor by which the target grows in each decision without a standing queue: 5 % take 1.5 s.
 const UP: f64 = 1.01;
 /// Unlimited sources get room for their heavy requests if they send more than this part of the
 /// load. The target then follows [`MODEST_RETURN`] and [`MODEST_UP`].
 const MODEST_FROM: f64 = 0.1;
-/// Replace [`RETURN`] and [`UP`] if unlimited sources send much. With 95 % instead of 80 %, heavy
-/// requests wait for 30 of their service times, because a flood of light ones goes first.
+/// These replace [`RETURN`] and [`UP`] if unlimited sources send much. With 95 % instead of 80 %,
+/// heavy requests would wait for 30 of their service times, because a flood of light ones goes
+/// first.
 const MODEST_RETURN: f64 = 0.8;
 const MODEST_UP: f64 = 1.000_5;
-/// Weight of all unvalidated prefixes together, for each validated one. So validated ones keep four
-/// fifths of the target.
+/// Weight of all unvalidated prefixes together, relative to all validated ones together. So
+/// validated ones keep four fifths of the target.
 const FORGED_WEIGHT: f64 = 0.25;
-/// The part of the capacity that validated prefixes may always use, even at a low target. The rest
-/// clears the queue.
+/// The part of the capacity that validated prefixes may always use, even at a low target. The other
+/// fifth of the capacity clears the queue.
 const VALIDATED_SHARE: f64 = 0.8;
-/// The flood counts as over if less than this part of the target is offered. A flood seldom falls
-/// this low by chance.
+/// A flood counts as over if all sources together offer less than this part of the target. While a
+/// flood lasts, the offer seldom falls so low by chance.
 const FITS: f64 = 0.8;
-/// Sources that offer up to this multiple of the median are not limited for heavy requests. Above
-/// 1.5, a hundred sources could take all that the others leave.
+/// Sources that offer up to this multiple of the median are not limited for their heavy requests.
+/// With a larger value, a hundred sources could take all capacity that the others leave.
 const TYPICAL: f64 = 1.5;
-/// Sources whose excess is uncertain are not limited if their excess is below this part of the
-/// certain sources' excess. Forged sources are many, and each sends little.
+/// Some sources exceed their level by less than the margin of error. They are not limited if their
+/// excess, together, is below this part of the excess of the others. They are not always spared,
+/// because a flood from forged addresses has many sources that each send little.
 const SPARED: f64 = 0.1;
 /// Two shares count as equal if neither is larger than this multiple of the other.
 const ALIKE: f64 = 1.05;
@@ -116,8 +122,8 @@ impl Default for Rules {
     }
 }
 
-/// What the gate knows of each source prefix. Unvalidated prefixes are recorded only while the gate
-/// is active or there is a standing queue.
+/// The gate's measurements of all source prefixes. Unvalidated prefixes are recorded only while the
+/// gate is active or there is a standing queue.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: BTreeMap<u64, Known>,
@@ -144,8 +150,8 @@ pub struct Passed {
     pub asked: f64,
 }
 
-/// Samples of all sources per period: those served, and those offered, as if there were no gate.
-/// `light` is the part of the offer from before requests first yield.
+/// Samples of all sources per period: `served` ones, and `offered` ones, as if there were no gate.
+/// `light` is the part of the offer that is used before requests first yield.
 #[derive(Debug, Default)]
 struct Period {
     served: f64,
@@ -162,7 +168,7 @@ impl Sources {
         self.known.entry(prefix).or_insert_with(Known::unseen).add(validated, part, samples.into());
     }
 
-    /// Whether the gate limits anything, or may.
+    /// Whether the gate is in use: it limits sources now, or may in its next decision.
     pub fn is_active(&self) -> bool {
         self.decided > 0
     }
@@ -182,8 +188,8 @@ impl Sources {
     }
 
     /// Decides the next rules. `in_force` are the rules since the last decision; `standing` and
-    /// `passed` were measured under them. `scale` is the part of the maximal number of rules that
-    /// the kernel has memory for.
+    /// `passed` were measured under them. `scale` is the part of the maximal number of rules for
+    /// which the kernel has memory.
     pub fn decide(&mut self, standing: Standing, passed: Passed, in_force: &Rules, scale: f64) -> Rules {
         if standing == Standing::None && !self.is_active() {
             self.forget();
@@ -191,7 +197,8 @@ impl Sources {
         }
         let begins = !self.is_active();
         let period = self.advance(passed, in_force);
-        // Shedding a datagram takes less time than a served one takes outside its handler.
+        // The estimate for shedding is too high: it takes less time than a served request takes
+        // outside its handler. So the sum is at most what the cores have time for.
         let used = (period.served + passed.shed / f64::from(passed.periods)).min(passed.most);
         let target = if begins { period.served } else { self.target };
         let fits = |offered: f64| offered < FITS * target;
@@ -200,8 +207,8 @@ impl Sources {
             Standing::None if fits(period.offered) => Rules::OPEN,
             _ => self.fill(standing, (target, used), in_force, scale),
         };
-        // Heavy requests are no reason to limit a source, but without limits light ones would soon
-        // wait again.
+        // Waiting heavy requests alone are no reason to limit a source. But if the limits were
+        // lifted now, light requests would soon wait again.
         if rules == Rules::OPEN && standing == Standing::Continuations && *in_force != rules && !fits(period.light) {
             let standing = if self.known.values().any(Known::refuses) { Standing::None } else { Standing::Fresh };
             rules = self.fill(standing, (target, used), in_force, scale);
@@ -212,8 +219,8 @@ impl Sources {
         rules
     }
 
-    /// Sets the next target and returns rules that admit as much. `target` was the last target, and
-    /// `used` is what the cores served under it.
+    /// Sets the next target, and returns rules that admit this much. `target` was the last target,
+    /// and `used` is how many samples the cores served under it.
     fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {
@@ -246,15 +253,15 @@ impl Sources {
     /// Ends the periods that `passed`, and returns their sums.
     fn advance(&mut self, passed: Passed, in_force: &Rules) -> Period {
         let (periods, all) = (f64::from(passed.periods), passed.asked.clamp(1.0, 1.0 / SHARE_MIN));
-        // When a standing queue forms, all old requests in it are shed at once, also of sources
-        // that were served before. So the first decision uses what was served, and the second
-        // replaces what the first knew.
+        // When a standing queue forms, all old requests in it are shed at once, also those of
+        // sources that were served until then. So the first decision counts only served requests.
+        // The second one replaces the averages of the first.
         let (is_first, begins) = (self.decided == 0, self.decided <= 1);
         let mut period = Period::default();
         self.decided = self.decided.saturating_add(1);
         for (prefix, known) in &mut self.known {
-            // If one request in `asked` is served, chance decides from which source. So the period
-            // weighs less.
+            // If only one request in `asked` is served, chance decides whose it is. So the share is
+            // divided by `asked`, and the period counts less in the ratio of means.
             let asked = if is_first { 1.0 } else { known.asked(all) };
             let share = in_force.share(*prefix) / asked;
             let Counts { used, refused, first, .. } = known.advance(periods, share, begins);
@@ -266,8 +273,9 @@ impl Sources {
         period
     }
 
-    /// The levels of an unvalidated and of a validated prefix, so that all together use `target`.
-    /// All unvalidated prefixes share one demand, because an attacker may forge any number.
+    /// The levels of an unvalidated and of a validated prefix, so that all prefixes together use
+    /// `target`. All unvalidated prefixes count as one demand, because an attacker may forge any
+    /// number of them.
     fn levels(&self, target: f64) -> [f64; 2] {
         let of = |validated: bool| self.known.values().filter(move |known| (known.validated > 0) == validated);
         let demands = |validated| of(validated).map(|known| (known.offered(), 1.0)).collect::<Vec<_>>();
@@ -279,8 +287,8 @@ impl Sources {
         let kept = demands(true).iter().map(|(offered, _)| offered.min(first)).sum::<f64>();
         let left = offered.min(first * weight).min((target - kept).max(0.0));
         let mut levels = [level(&mut forged, left), first];
-        // A source is not limited for heavy requests alone, unless it is unvalidated while others
-        // are validated.
+        // A typical source is not limited for heavy requests alone. Unvalidated sources are an
+        // exception while there are validated ones.
         if self.cuts_heavy() {
             let level = &mut levels[usize::from(!demands(true).is_empty())];
             *level = level.max(TYPICAL * self.median());
@@ -300,15 +308,17 @@ impl Sources {
     fn rules(&self, levels: [f64; 2], in_force: &Rules, scale: f64) -> Rules {
         let most = |count: usize| (count as f64 * scale) as usize;
         let level = |known: &Known| levels[usize::from(known.validated > 0)];
-        // The part of a source's offer that must be admitted: all, if it exceeds `typical`,
-        // otherwise what `Known::light` says. While only heavy requests wait, all of every offer.
+        // The part of a source's offer that must be admitted: all of it if the offer exceeds
+        // `typical`, otherwise the part of [`Known::light`]. While only heavy requests wait,
+        // `typical` is zero, so all of every offer counts.
         let typical = if self.cuts_heavy() { 0.0 } else { TYPICAL * self.median() };
         let needed = |known: &Known| if known.offered() > typical { 1.0 } else { known.light() };
         let share = |known: &Known| (level(known) / (known.offered() * needed(known))).clamp(SHARE_MIN, 1.0);
         let (mut cut, mut whole): (Vec<_>, Vec<_>) = self.known.iter().partition(|(_, known)| share(known) < 1.0);
-        // Those with the largest excess come first.
+        // The sources with the largest excess get rules of their own.
         let excess = |known: &Known| known.offered() * (1.0 - share(known));
-        // Sources that surely take too much, or were limited already, and sources that may not.
+        // `sure` are sources that surely exceed their level, or were limited already. `maybe` are
+        // those that may exceed it by chance.
         let is_sure = |prefix: u64, known: &Known| {
             in_force.share(prefix) < 1.0 || known.surely_offered() * needed(known) > level(known)
         };
@@ -320,7 +330,8 @@ impl Sources {
         }
         cut.sort_by(|(_, one), (_, other)| excess(other).total_cmp(&excess(one)));
         let unlisted = cut.split_off(cut.len().min(most(LIMITED_MAX)));
-        // The common share is far too small for a validated prefix.
+        // Validated prefixes without a rule of their own pass, because the common share `rest`
+        // would be far too small for them.
         let (unlisted_validated, unlisted): (Vec<_>, Vec<_>) =
             unlisted.into_iter().partition(|(_, known)| known.validated > 0);
         whole.extend(unlisted_validated);
@@ -342,13 +353,13 @@ impl Sources {
     }
 }
 
-/// Max-min fairness: the level at which demands, each with its weight, fill `target`. None gets
-/// more than the level times its weight. Infinite if all fit.
+/// Max-min fairness: the level at which the demands fill `target`, if each gets at most the level
+/// times its weight. `demands` are pairs of a demand and its weight. Infinite if all demands fit.
 fn level(demands: &mut [(f64, f64)], target: f64) -> f64 {
     demands.sort_by(|(one, weight), (other, others)| (one / weight).total_cmp(&(other / others)));
     let (mut left, mut weights) = (target, demands.iter().map(|(_, weight)| weight).sum::<f64>());
     for (offered, weight) in demands {
-        // A rounding error must not limit the last one.
+        // A rounding error must not limit the last demand.
         if *offered * weights > left * *weight * (1.0 + 1e-9) {
             return left / weights;
         }

@@ -1,28 +1,27 @@
-//! Detects standing queues: queues into which more comes than is served, after CoDel (RFC 8289).
+//! Detects standing queues, queues that fill faster than they are served, after CoDel (RFC 8289).
 
 use super::{Absence, WaitBounds};
 use crate::time::{Nanos, SharedTimes};
 
-/// A queue counts as shrinking if the age of its requests falls by at least this part, 1/20, of the
-/// passing time. Then at most 20/21 of what is served comes in.
+/// A queue counts as shrinking if the age of its requests falls by more than a twentieth of the
+/// passing time. Then at most 20 requests arrive for every 21 served.
 const SHRINKS: u64 = 20;
 
 /// The queues from which one worker takes jobs. Clones share the state with other workers that take
-/// from the same queues. So each sees what the others took, because a worker with many sockets
-/// rarely comes to each.
+/// from the same queues. They must share it because one worker with many sockets rarely comes to
+/// each of them.
 #[derive(Clone, Debug)]
 pub struct StandingQueues {
-    /// The times of each queue, below. If two workers write at once, one job more or less counts as
-    /// young.
+    /// The four times of each queue; the indices are below. If two workers write at once, one job
+    /// may count as young or old wrongly, which does no harm.
     queues: SharedTimes<4>,
     /// When the worker last had nothing to do.
     rested_at: Nanos,
 }
 
-/// Index of a time: since when nothing young has left the queue; [`Nanos::MAX`] after something
-/// young.
+/// Index of a time: since when only old jobs have left the queue; [`Nanos::MAX`] after a young job.
 const SINCE: usize = 0;
-/// Index of a time: the age of the job that left the queue then.
+/// Index of a time: the age of the job that left the queue at [`SINCE`].
 const AGE: usize = 1;
 /// Index of a time: when an old job last left the queue.
 const LAST: usize = 2;
@@ -60,12 +59,12 @@ impl StandingQueues {
         let stood_of_late = stood > Nanos::ZERO && passed(stood) < bounds.onset();
         let interval = if stood_of_late { bounds.interval } else { bounds.onset() };
         let lasted = passed(since);
-        // A shrinking queue is served faster than it fills. Not tested once it stands, because
-        // shedding shrinks it too.
+        // A shrinking queue is served faster than it fills, so it is no standing queue. A queue
+        // that already stands is not tested, because shedding shrinks it too.
         let shrinks = !stood_of_late && lasted >= interval && first_age.minus(age) > Nanos::new(lasted.get() / SHRINKS);
-        // Observations before this worker last rested, or from too long ago, say nothing about a
-        // queue that stands since. An exception: this job was in the queue then, and nothing behind
-        // it has left.
+        // Observations from before this worker last rested, or from too long ago, do not prove that
+        // the queue has stood since. But if this job was already in the queue at the last
+        // observation, no younger job has left since then.
         let unseen = passed(last);
         let is_lost = unseen > bounds.interval && unseen > wait;
         if since == Nanos::MAX || since < self.rested_at || is_lost || shrinks {

@@ -1,4 +1,4 @@
-//! Is old work shed exactly while there is a standing queue?
+//! Are old requests shed exactly while there is a standing queue?
 
 use super::*;
 
@@ -33,14 +33,14 @@ fn auto(pairs: &[(u64, u64)]) -> WaitLimits {
 
 #[test]
 fn the_bounds_follow_what_is_measured() {
-    // With equal service times, the unit is the service time. Clients wait a second, of which a
-    // tenth is kept for service and reply.
+    // With equal service times, the unit is the service time. Clients wait for a second, and a
+    // tenth of it is kept for service and reply.
     let WaitLimits { fresh, interrupted, .. } = auto(&[(10_000, 100)]);
     let patience = MS(1_000);
     assert_eq!(fresh, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200), limit: MS(900), patience });
     let known = WaitBounds { target: MS(450), interval: MS(500), bound: MS(900), limit: MS(900), patience };
     assert_eq!(interrupted, known);
-    // One heavy request in a hundred has 10,000 of 10,099 parts of the time.
+    // One request in a hundred is heavy, and takes 10,000 of 10,099 parts of the time.
     let mixed = auto(&[(10, 990), (10_000, 10)]).fresh;
     assert!(mixed.target > MS(90) && mixed.target < MS(100), "{mixed:?}");
     let least = auto(&[(5, 100)]).fresh;
@@ -58,13 +58,14 @@ fn the_bounds_follow_what_is_measured() {
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
-// Does the limit for fresh requests follow their first slices, if others may go first after that?
+// If other requests may go first after the first slice, do the limits for fresh requests follow the
+// first slices?
 #[test]
 fn what_has_not_begun_waits_for_first_slices_only() {
     let times = times(&[(1_000, 980), (100_000, 20)]);
     let bounds = |max_wait, slice| queues(max_wait, &times, slice).expect("enough was measured");
     let sliced = bounds(MaxWait::Auto, Some(MS(5)));
-    // 20 of (98 + 50) / (98 + 10) ms.
+    // The bound is 20 units, and a unit is (98 + 50) / (98 + 10) ms.
     assert!(sliced.fresh.bound > MS(27) && sliced.fresh.bound < MS(28), "{sliced:?}");
     assert_eq!((sliced.interrupted.limit, sliced.heavy), (MS(900), MS(100)));
     let whole = bounds(MaxWait::Auto, None);
@@ -75,8 +76,8 @@ fn what_has_not_begun_waits_for_first_slices_only() {
     assert_eq!(bounds(MaxWait::Off, Some(MS(5))), WaitLimits::NONE);
 }
 
-// Does each queue stand by itself? Does a rest, or a long time without anything from the queue, end
-// that?
+// Does each queue stand by itself? Does it stop standing after a rest of the worker, or after a
+// long time without a job from the queue?
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
@@ -98,7 +99,8 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
-// Does a queue stand that its worker visits less than once per interval, if its jobs show it?
+// If a worker visits a queue less than once per interval, does the age of the jobs still show that
+// it stands?
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
     let mut queues = StandingQueues::new(1);
@@ -132,8 +134,8 @@ fn workers_of_one_socket_know_what_others_took() {
     assert!(!sheds(280, &mut workers) && !sheds(360, &mut workers) && sheds(400, &mut workers));
 }
 
-// Is the queue full only if two things hold? The predicted wait, own wait included, was above half
-// of the bound for an interval. It is above the bound now.
+// Does the queue count as full only under two conditions? The predicted wait, own wait included,
+// was above half of the bound for an interval, and it is above the bound now.
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]).fresh;
@@ -176,9 +178,9 @@ fn requests_of_limited_sources_are_refused_first() {
     );
 }
 
-// With known classes, is a class refused whose requests all wait too long, though others from the
-// same socket do not? Is it admitted again once one of its requests did not wait, or the worker had
-// nothing to do?
+// If all requests of one class wait too long, is this class refused, while other classes from the
+// same socket are served? Is it admitted again once one of its requests did not wait, or the worker
+// had nothing to do?
 #[test]
 fn a_class_stands_by_itself() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(900), ..BOUNDS };
@@ -203,8 +205,8 @@ fn a_class_stands_by_itself() {
     }
 }
 
-// Is the wait in the socket no part of the predicted wait in the queues? Each request waited there
-// for 500 ms, then 10 ms behind 10 others in the queue.
+// Does the predicted wait in the queues leave out the wait in the socket? Each request waited for
+// 500 ms in the socket, then 10 ms behind 10 others in the queue.
 #[test]
 fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     let limits = auto(&[(1_000, 100)]);
@@ -249,7 +251,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
         [(79, false), (81, false), (81, true)].map(|(waiting, room)| goes_on(waiting, room)),
         [true, false, true]
     );
-    // None of those assumed heavy begins.
+    // None of the requests that are assumed heavy begins.
     let mut shedding = Shedding::new(1, [1, 82], false);
     (0..64).for_each(|_| assert!(shedding.on_put(&mut Stay::new(MS(100)), 0, MS(100), || (0, false), true, &limits)));
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
@@ -260,8 +262,8 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     assert_eq!([79, 80].map(&mut begins), [true, false]);
 }
 
-// If no request leaves a queue, does it count as full after a time? A worker sees the end of one in
-// `workers`. An empty queue never counts as full.
+// If no request leaves a queue, does the queue count as full after a time, but never if it is
+// empty? A worker sees only one end in `workers`.
 #[test]
 fn a_queue_that_does_not_move_is_full() {
     let bounds = WaitBounds { interval: Nanos::ZERO, ..auto(&[(10_000, 100)]).fresh };
@@ -273,8 +275,8 @@ fn a_queue_that_does_not_move_is_full() {
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
 
-// Is begun work aborted once its client has left, if the queues stand, or at once with a fixed
-// setting?
+// Is begun work aborted once its client has left? With measured limits only if the queues stand,
+// with a fixed limit always?
 #[test]
 fn begun_work_is_given_up_after_the_patience() {
     let bounds = auto(&[(10_000, 100)]).interrupted;
@@ -292,8 +294,8 @@ fn begun_work_is_given_up_after_the_patience() {
     assert!(!heavy.gives_up(Nanos::MAX.minus(MS(1)), &WaitBounds::NONE));
 }
 
-// After a pause or burst, the requests of a queue are old. Is nothing shed while it shrinks, but
-// shed if it does not? Does a queue that was recently a standing queue become one at once?
+// After a pause or a burst, the requests of a queue are old. Are they shed only if the queue does
+// not shrink? Does a queue that recently stood need only the interval to stand again?
 #[test]
 fn a_queue_that_shrinks_does_not_stand() {
     let bounds = WaitBounds { patience: MS(1_000), ..BOUNDS };
@@ -313,10 +315,10 @@ fn a_queue_that_shrinks_does_not_stand() {
     assert!(!sheds(999) && sheds(1_000), "no client waits for so long, whether the queue stands or not");
 }
 
-// Does the time not count as wait in which a worker rested or had no CPU?
+// Is the time in which a worker rested or had no CPU left out of the wait?
 #[test]
 fn nobody_waits_while_there_is_no_cpu() {
-    // The thread had the CPU except in the second second.
+    // The thread had the CPU except between 1 s and 2 s.
     let mut absence = Absence::new(|now| now.min(MS(1_000)).plus(now.minus(MS(2_000))));
     absence.look(MS(990));
     assert_eq!(absence.since(MS(0)), MS(0));

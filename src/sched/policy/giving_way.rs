@@ -1,20 +1,24 @@
-//! Decides who serves a fresh request that finds no free worker: one that yields for it, or one
-//! that is soon free.
+//! Decides which worker serves a fresh request if none is free: one whose heavy request yields, or
+//! one whose light request soon ends.
 //!
-//! Yielding has a price: a look finds the request, and the job is queued and resumed. All requests
-//! in queues wait for that time. A request left to workers with light requests waits until one of
-//! them ends. [`Patience`] weighs the two. Far from saturation it leaves none. Near saturation, or
-//! with many workers in light requests, it leaves most, and the capacity saved goes into work.
+//! Yielding has a price: the CPU time of a look, and of queueing and resuming the heavy request.
+//! All requests in queues wait for that time. If no request yields, the fresh one waits until a
+//! light one ends. [`Patience`] weighs these two waits. Far from saturation, heavy requests yield
+//! for every fresh one. Near saturation, or if many workers run light requests, most fresh requests
+//! are left to workers with light ones. The saved capacity serves requests.
 //!
-//! A worker between two requests looks into the sockets anyway. So a heavy request that would leave
-//! a fresh one to others does not watch closely ([`Policy::watch`]), and saves the looks. A worker
-//! that receives more than it leaves to others asks heavy requests to yield.
+//! A worker between two requests looks into the sockets anyway. So a heavy request that would not
+//! yield does not watch closely either ([`Policy::watch`]), and saves the cost of looks. If a
+//! worker receives more requests than it serves or leaves to others, it asks heavy requests on
+//! other workers to yield.
 //!
-//! Near saturation even that is too expensive: finding each light request by a look takes 2 % of
-//! TPC-C's time. Capacity is *scarce* while heavy requests wait for as many of their own service
-//! times as a light one would if workers looked rarely. Then workers do look rarely, and none asks
+//! Near saturation even these looks are too expensive: finding each light request by a look takes 2
+//! % of the CPU time with the TPC-C mix. Workers could look rarely, but light requests would then
+//! wait for some multiple of their service times. Capacity is *scarce* while heavy requests wait
+//! for about the same multiple of their own. While it is scarce, workers look rarely, and none asks
 //! another to yield. A free worker serves its own socket first, then the queues. Under overload,
-//! heavy requests are refused before so many wait, and the time saved serves some of them.
+//! heavy requests are refused before so many wait. So a worker whose jobs are refused, or find no
+//! room in the queues, treats capacity as scarce. The saved time serves some of these requests.
 
 use super::{Local, Policy};
 use crate::sched::estimate::ServiceTimes;
@@ -25,23 +29,24 @@ use crate::time::Nanos;
 /// Looks take one part in this many of the CPU time: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
 
-/// The part of the wait of light requests, in service times, at which heavy requests make capacity
-/// scarce. Below 1, because some heavy requests wait longer than the mean.
+/// With rare looks, light requests would wait for some multiple of their service times. Capacity is
+/// scarce once heavy requests wait for this part of the same multiple. The part is below 1, because
+/// some heavy requests wait longer than the mean.
 const SCARCE: f64 = 0.75;
 
-/// Fewer waiting heavy requests per worker than this occur by chance.
+/// Least number of waiting requests per worker for which capacity is scarce. Fewer wait by chance.
 const SCARCE_MIN: usize = 3;
 
-/// Servers with fewer workers than this look as rarely as with this many. Near saturation, looks
-/// would take the capacity that is left.
+/// A worker of a smaller server looks as rarely as if there were this many workers. Otherwise looks
+/// would take the capacity that is left near saturation.
 const LOOKERS_MIN: usize = 6;
 
-/// The interval of looks for each of `workers` workers that together look once in `together`.
+/// The interval between looks of each worker, if all `workers` together look once in `together`.
 pub(super) fn each_looks_after(together: Nanos, workers: usize) -> Nanos {
     together.times(workers.max(LOOKERS_MIN) as u64)
 }
 
-/// The interval of looks for workers that watch closely by looks, each of which takes `look`.
+/// The interval between looks of a worker that watches closely by looks, if each look takes `look`.
 pub fn look_interval(look: Nanos) -> Nanos {
     look.times(LOOKS_OF_CPU)
 }
@@ -51,7 +56,7 @@ pub fn look_interval(look: Nanos) -> Nanos {
 pub struct Patience {
     /// CPU time that a preemption costs.
     pub price: Nanos,
-    /// Mean time until a worker in a light request is free.
+    /// Mean time until a worker that runs a light request is free.
     pub rest: Nanos,
     /// Capacity is scarce while at least this many requests wait in queues.
     pub scarce_from: usize,
@@ -62,10 +67,10 @@ impl Patience {
     /// `heavy_from` is light. While capacity is scarce, all workers together look once in
     /// `together`.
     pub fn new(times: &ServiceTimes, heavy_from: Nanos, together: Nanos, tuning: &Tuning) -> Patience {
-        // The mean rest at a random time is half of the mean square over the mean.
+        // At a random time, the mean remaining time of a request is E[S²] / E[S] / 2.
         let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside).get() / 2).max(1));
-        // At full load this many workers run heavy requests. Each heavy request waiting there
-        // delays another by one service time.
+        // At full load `heavies` workers run heavy requests. For each of them, a waiting heavy
+        // request delays the others by one service time.
         let workers = tuning.working(tuning.measured.as_ref());
         let heavies = workers as f64 * (1.0 - times.share_within(heavy_from));
         let slowdown = times.only(|took| took <= heavy_from).slowdown_by(each_looks_after(together, workers));
@@ -79,50 +84,51 @@ impl Patience {
         Patience { price, rest, scarce_from: usize::MAX }
     }
 
-    /// How long a fresh request may wait for a look: what a preemption takes of the time of all
-    /// `workers`, and of the `delayed` requests.
+    /// How long a fresh request may wait for a look. It is the sum of the delays that a preemption
+    /// would cause to all `workers` and to the `delayed` requests.
     fn may_wait(&self, delayed: usize, workers: usize) -> Nanos {
         self.price.times((workers + delayed) as u64)
     }
 
-    /// How many fresh requests to leave to `light` other workers, of `workers`, that run light
-    /// ones, if a preemption delays `delayed` requests.
+    /// How many fresh requests to leave to other workers. Of `workers` workers, `light` others run
+    /// light requests; a preemption would delay `delayed` requests.
     ///
-    /// A preemption takes `price` from its worker and from all that wait: `price * (1 + delayed /
-    /// workers)`. In that time each of the other workers ends `1 / (2 * rest)` requests a
-    /// nanosecond.
+    /// A preemption costs `price` once, and delays each waiting request: in total `price * (1 +
+    /// delayed / workers)`. In this time, each of the `light` workers ends light requests at a rate
+    /// of `1 / (2 * rest)`.
     fn leaves(&self, light: usize, delayed: usize, workers: usize) -> usize {
         let [light, delayed, workers] = [light, delayed, workers].map(|count| count as u64);
         let ended = self.price.get().saturating_mul(workers + delayed).saturating_mul(light);
         (ended / self.rest.get().saturating_mul(2 * workers).max(1)) as usize
     }
 
-    /// The number of queued requests from which on each of `workers` workers in light requests gets
-    /// one left to it.
+    /// If at least this many requests are queued, one fresh request is left to each worker that
+    /// runs a light one.
     pub(crate) fn queued(&self, workers: usize) -> u64 {
         let (workers, rest) = (workers as u64, self.rest.get());
         workers.saturating_mul(2 * rest).div_ceil(self.price.get().max(1)).saturating_sub(workers)
     }
 
-    /// Whether `other` differs by noise only. `scarce_from` is left out: if few requests are heavy,
-    /// chance changes it by more than a factor of two. Larger changes also show in the levels'
-    /// limits.
+    /// Whether `other` differs by noise only. `scarce_from` is not compared: if few requests are
+    /// heavy, chance changes it by more than a factor of two. A real change also shows in the
+    /// levels' limits.
     pub(super) fn is_like(&self, other: &Patience) -> bool {
         self.rest.is_near(other.rest) && self.price.is_near(other.price)
     }
 }
 
 impl Policy {
-    /// Whether capacity is scarce: heavy requests wait so long that workers look rarely and ask no
-    /// other to yield. Always true while any waits for a worker whose jobs find no room.
+    /// Whether capacity is scarce: so many requests wait in queues that workers look rarely and ask
+    /// no other to yield. For a worker whose jobs find no room in the queues, one waiting request
+    /// is enough.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
         local.crowded && self.gives_way().is_some() && view.queued() > 0
             || self.patience().is_some_and(|patience| view.queued() >= patience.scarce_from)
     }
 
-    /// Asks workers to yield, by passing them to `flag`, for the `waiting` fresh requests that the
-    /// worker of `local` does not serve itself. It asks one worker per request: the next in turn
-    /// whose jobs run longer than light ones do. None while capacity is scarce.
+    /// Asks other workers to yield, by passing them to `flag`, for `waiting` fresh requests that
+    /// the worker of `local` does not serve itself. It asks one worker for each request: the next
+    /// in turn whose job has run longer than light ones do. While capacity is scarce it asks none.
     pub fn on_arrivals(&self, view: &impl View, now: Nanos, local: &Local, waiting: usize, flag: impl FnMut(WorkerId)) {
         let Some(heavy_from) = self.heavy_from().filter(|_| !self.is_scarce(local, view)) else { return };
         self.others(local.worker)
@@ -131,9 +137,9 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// How many of the waiting fresh requests the worker of `local` leaves to other workers. Those
-    /// are awake, run light requests and have empty deques. While capacity is scarce they rarely
-    /// look, so it leaves none.
+    /// How many of the waiting fresh requests the worker of `local` leaves to other workers. It
+    /// counts on workers that are awake, run light requests and have empty deques. While capacity
+    /// is scarce, workers rarely look, so it leaves none.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, local: &Local) -> usize {
         let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         if self.is_scarce(local, view) {
@@ -148,13 +154,13 @@ impl Policy {
         patience.leaves(awake, view.queued(), self.topology.workers)
     }
 
-    /// How long a fresh request may wait until a worker in a heavy one looks.
+    /// How long a fresh request may wait until a worker that runs a heavy one looks.
     pub(super) fn may_wait(&self, view: &impl View) -> Nanos {
         let workers = self.topology.workers;
         self.patience().map_or(Nanos::ZERO, |patience| patience.may_wait(view.queued(), workers))
     }
 
-    /// All workers except `worker`, in ascending order from the next, cyclically.
+    /// All workers except `worker`, in ascending order from the next one on, and then from 0.
     fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
         let workers = self.topology.workers;
         (1..workers).map(move |offset| (worker + offset) % workers)
@@ -181,8 +187,8 @@ mod tests {
         assert!(!one.is_like(&Patience { price: Nanos::new(501), ..one }));
     }
 
-    // 10 workers, a price of 250 ns, light requests of 1 us. With empty queues, 4 workers in light
-    // requests end one within the price. With 10 queued, the price counts twice.
+    // 10 workers, a price of 250 ns, light requests of 1 us. With empty queues, 4 workers that run
+    // light requests end one within the price. With 10 queued requests, the price counts twice.
     #[test]
     fn as_many_are_left_as_end_within_the_price() {
         let patience = Patience::of(Nanos::new(250), Nanos::new(500));
@@ -192,9 +198,9 @@ mod tests {
         assert_eq!(patience.queued(10), 30, "from there on each is left one");
     }
 
-    // 10 workers: at full load 4.5 of them run heavy requests beyond their first 10 us. Each looks
-    // once in 100 us, ten times a light request. So it is three quarters of 45. With light requests
-    // of 200 us it is the minimum, three per worker.
+    // At full load, 4.5 of 10 workers run heavy requests beyond their first 10 us. Each worker
+    // looks once in 100 us, ten times a light request. So `scarce_from` is three quarters of 45.
+    // With light requests of 200 us it is the minimum, three per worker.
     #[test]
     fn capacity_is_scarce_where_heavy_requests_wait_as_long_as_light_ones_would() {
         let us = Nanos::from_micros;

@@ -1,4 +1,4 @@
-//! How long a request may run, and what it then yields to.
+//! How long a request may run, and to which requests it yields afterwards.
 
 use super::giving_way::{LOOKS_OF_CPU, Patience};
 use crate::sched::ladder::Ladders;
@@ -9,8 +9,8 @@ use crate::time::Nanos;
 pub enum Limit {
     /// A request runs to its end.
     None,
-    /// Limits the CPU time since the request began, by levels. At each limit the request yields,
-    /// and continues behind earlier requests of its new level. Above level 0 it also yields to
+    /// Levels limit the CPU time since the request began. At each limit the request yields, and
+    /// then waits behind earlier requests of its new level. Above level 0 it also yields to
     /// requests of lower levels.
     Attained {
         /// The CPU times at which the levels begin.
@@ -34,25 +34,26 @@ pub enum Then {
     Hop,
     /// The request goes to the back of its pool's queue, if another request waits there.
     Turn,
-    /// The request yields to a request that is at least as urgent.
+    /// The request yields if a request that is at least as urgent waits.
     GiveWay,
 }
 
 /// How workers in heavy requests learn of fresh ones, and which of them yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveWay {
-    /// Number of workers that watch closely, those with the lowest numbers, unless a fresh request
-    /// would be left to others.
+    /// Number of workers that watch closely: those with the lowest numbers. They do so only while
+    /// they would yield for a fresh request.
     pub closely: usize,
     /// The longest interval between looks of workers that do not watch closely.
     pub rarely: Nanos,
-    /// Whether `rarely` is an interval of all workers together, any of which may find a fresh
-    /// request.
+    /// Whether `rarely` is the interval of all workers together, because any of them may find a
+    /// fresh request. Otherwise it is the interval of each worker.
     pub together: bool,
-    /// Whether a worker that receives more than it can serve asks others to yield.
+    /// Whether a worker that receives more requests than it can serve asks others to yield.
     pub flags_others: bool,
     /// How many of the kernel's notices a closely watching worker could take between two arrivals.
-    /// Each arrival makes one. [`u32::MAX`] if nothing was measured, or notices cost nothing.
+    /// Each arrival causes one notice, so a high number means that notices cost little.
+    /// [`u32::MAX`] if nothing was measured, or notices cost nothing.
     pub notices: u32,
     /// When to leave fresh requests to workers in light ones; `None` = never.
     pub patience: Option<Patience>,

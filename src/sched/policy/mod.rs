@@ -49,17 +49,17 @@ pub struct Policy {
     pub back: Back,
     /// How long a worker must be in one job before others receive from its socket.
     pub stuck_after: Nanos,
-    /// The longest interval between two looks into sockets: of one worker before queues
-    /// ([`SearchPlace::ReceiveNext`]), and of all closely watching workers together.
+    /// The longest interval between two looks into sockets: of one worker before it takes from
+    /// queues ([`SearchPlace::ReceiveNext`]), and of all closely watching workers together.
     pub look_after: Nanos,
     /// How long a request runs before the policy is asked.
     pub limit: Limit,
-    /// Number of workers that may run handlers without a checkpoint at the same time; `None` = all.
-    /// The others always reach a checkpoint soon.
+    /// Number of workers that may do uninterrupted work (without checkpoints) at the same time;
+    /// `None` = all. So the other workers always reach a checkpoint soon.
     pub uninterrupted: Option<usize>,
-    /// Whether another policy may replace this one while workers run. Then workers also serve jobs
-    /// that the old policy placed, and publish when they began a job, because the next policy may
-    /// need it.
+    /// Whether another policy may replace this one while workers run. If so, workers also search
+    /// the places that only an earlier policy used. They also publish when they began a job,
+    /// because the next policy may need this time.
     pub switched: bool,
 }
 
@@ -88,17 +88,18 @@ impl Order {
 pub enum Fresh {
     /// The request waits in the deque of the receiving worker.
     Own,
-    /// The request waits in the deque of the receiving worker while that holds fewer jobs than
+    /// The request waits in the deque of the receiving worker if the deque holds fewer jobs than
     /// this; otherwise in the queue.
     OwnUpTo(usize),
-    /// The request waits in its pool's queue while that holds fewer jobs than this and the
-    /// receiving worker's deque is empty; otherwise in that deque.
+    /// The request waits in the queue if the queue holds fewer jobs than this and the receiving
+    /// worker's deque is empty; otherwise in the deque.
     QueueUpTo(usize),
-    /// Class 0 in the deque of the receiving worker. Each heavier class goes one pool further, up
-    /// to the last pool.
+    /// A request of class 0 waits in the deque of the receiving worker. A request of class N waits
+    /// in the queue of pool N, or of the last pool if there are fewer.
     ByPool,
-    /// The level at which the request's class begins decides. Above level 0: the queue of that
-    /// level. In level 0: the deque of the receiving worker, or queue 0 with `in_order`.
+    /// The place depends on the level at which the request's class begins. Above level 0 it is the
+    /// queue of that level. In level 0 it is the deque of the receiving worker, or queue 0 if
+    /// `in_order`.
     ByLevel {
         /// Whether requests of level 0 are served in order of arrival.
         in_order: bool,
@@ -118,9 +119,9 @@ pub enum Back {
     Priorities,
 }
 
-/// The queue of requests interrupted within a level. Requests that have not begun the level wait in
-/// the next queue. So requests leave a level in the order in which they entered it, however often
-/// they are interrupted.
+/// The number of the queue for requests that were interrupted within `level`. Requests that newly
+/// enter the level wait in the next queue, and go later. So requests leave a level in the order in
+/// which they entered it, however often they are interrupted.
 fn interrupted(level: usize) -> PoolId {
     (2 * level).saturating_sub(1)
 }
@@ -131,7 +132,8 @@ fn priority(class: Option<u8>) -> usize {
 }
 
 impl Policy {
-    /// First come, first served on each worker, in one pool. Rows change fields of this.
+    /// First come, first served on each worker, in one pool. The policies of the table change some
+    /// fields of this one.
     fn plain(workers: usize, order: &'static [SearchPlace]) -> Policy {
         Policy {
             topology: Topology::new(&[workers]),
@@ -174,9 +176,9 @@ impl Policy {
         self
     }
 
-    /// Number of queues that the runtime must have. All policies of servers use [`QUEUES`], because
-    /// each must serve jobs that another policy left in them. Runtimes of the library never switch
-    /// policies and have [`PRIORITIES`] queues per pool.
+    /// Number of queues that the runtime must have. For servers it is always [`QUEUES`], because a
+    /// policy must find the jobs that an earlier policy left in any of them. Runtimes of the
+    /// library (`tasks`) never switch policies, and have [`PRIORITIES`] queues per pool.
     pub fn queues(&self) -> usize {
         if self.switched { QUEUES } else { PRIORITIES * self.topology.pools() }
     }
@@ -221,7 +223,7 @@ impl Policy {
                 Back::Own => Place::Own,
                 Back::Queue => Place::Queue(target),
                 Back::Priorities => Place::Queue(target * PRIORITIES + priority(class)),
-                // With the heaviest.
+                // With the requests of the highest level.
                 Back::Levels => Place::Queue(self.level_queues() - 1),
             },
             Event::Yielded(running) => match self.back {
@@ -270,8 +272,8 @@ impl Policy {
         self.order(pool).usual.iter().any(|place| any.contains(place))
     }
 
-    /// Whether this policy puts requests into queue number `queue`. Other queues can only hold what
-    /// an earlier policy left.
+    /// Whether workers search queue number `queue` under this policy. Any other queue can hold only
+    /// jobs that an earlier policy left.
     pub fn has_queue(&self, queue: PoolId) -> bool {
         let serves = |pool: PoolId, place: &SearchPlace| match place {
             SearchPlace::Queue => pool == queue,
@@ -309,7 +311,7 @@ impl Policy {
         limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
     }
 
-    /// Makes this policy, if it has one pool, for another number of workers.
+    /// The same policy for another number of workers. It must have one pool.
     ///
     /// # Panics
     /// If the number of workers changes and there are several pools.

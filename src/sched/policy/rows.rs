@@ -47,8 +47,8 @@ pub const ROWS: &[Entry] = &[
         shares_sockets: true,
         constructor: |tuning| {
             let order = &[Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
-            // The queue comes before the socket: a worker takes back what it gave away before it
-            // receives more, so the queue stays short.
+            // The queue comes before the socket. So a worker takes back jobs that it gave away
+            // before it receives more, and the queue stays short.
             let policy =
                 Policy { first: Order::always(order), fresh: Fresh::OwnUpTo(OVERLOADED_FROM), ..steal(tuning) };
             Made::plain(policy)
@@ -92,24 +92,25 @@ use SearchPlace::{
     ReceiveRest, Steal,
 };
 
-/// The longest interval between two looks of all workers together, before the time scale. Without
-/// the kernel's notices, a request may wait this long until a heavy one sees it.
+/// The longest interval between two looks of all closely watching workers together, before the time
+/// scale. Without the kernel's notices, a fresh request may wait this long until a worker with a
+/// heavy one finds it.
 pub const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
-/// The longest interval between two looks of all workers together that do not watch closely, before
-/// the time scale.
+/// The longest interval between two looks of all workers that do not watch closely, together,
+/// before the time scale.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 
-/// The interval between looks of a worker that is not reserved, before the time scale. Looks then
-/// cost next to nothing.
+/// The interval between looks of a worker that is not reserved, before the time scale. At this
+/// interval, looks cost almost nothing.
 const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
 
-/// Number of jobs in a worker's deque from which on it gives further ones away. It would do this
-/// many before a woken worker takes the first.
+/// A worker with this many jobs in its deque puts further ones into the queue. It runs about this
+/// many jobs itself before a woken worker would take the first one.
 const OVERLOADED_FROM: usize = 8;
 
-/// Queue length up to which requests keep the order of arrival. Without bursts, at a load of .9,
-/// one request in 850 finds a longer queue: .9 to the power of 64 (M/M/k).
+/// Up to this queue length, requests keep the order of arrival. At a load of .9 without bursts, one
+/// request in 850 finds a longer queue: .9 to the power of 64 (M/M/k).
 const IN_ORDER_UP_TO: usize = 64;
 
 /// The limit of uninterrupted work: all workers but one, and at least one.
@@ -117,15 +118,15 @@ fn all_but_one(workers: usize) -> Option<usize> {
     Some(workers.saturating_sub(1).max(1))
 }
 
-/// Each worker serves only its own socket. Workers cannot stand in for each other, so all may work
-/// uninterrupted.
+/// Each worker serves only its own socket. A free worker cannot help another one, so no worker has
+/// to stay free, and uninterrupted work needs no permits.
 fn isolated(workers: usize) -> Policy {
     Policy::plain(workers, &[Own, ReceiveOwn])
 }
 
-/// All workers serve one queue. Requests in a socket may be older than those in the queue. So a
-/// worker receives from one socket before it takes from the queue: the socket that was received
-/// from longest ago. README.md says what this costs.
+/// All workers serve one queue. Requests in a socket may be older than those in the queue. So
+/// before a worker takes from the queue, it receives from the socket that was served longest ago.
+/// README.md says what this costs.
 pub fn global(tuning: &Tuning) -> Policy {
     Policy {
         fresh: Fresh::QueueUpTo(usize::MAX),
@@ -136,9 +137,10 @@ pub fn global(tuning: &Tuning) -> Policy {
     }
 }
 
-/// Idle workers steal. Stealing from deques alone leaves head-of-line blocking: packets behind a
-/// long job wait in the busy worker's socket. So thieves also receive from that socket. A threshold
-/// keeps them from workers that are soon back.
+/// Idle workers steal. If they stole only from deques, head-of-line blocking would remain:
+/// datagrams behind a long job wait in the busy worker's socket. So thieves also receive from the
+/// sockets of workers that have been in one job for a threshold. Below the threshold, the worker is
+/// probably soon back itself.
 fn steal(tuning: &Tuning) -> Policy {
     Policy {
         stuck_after: tuning.thief_threshold(),
@@ -148,8 +150,8 @@ fn steal(tuning: &Tuning) -> Policy {
 }
 
 /// The first pool receives every request and runs it for at most one slice. Longer requests
-/// continue in the next pool, which does nothing else; their class or handler may send them there
-/// sooner. In the last pool requests take turns.
+/// continue in the next pool, which serves only these. A request's class or handler may send it
+/// there sooner. In the last pool, requests take turns.
 fn pools(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
     let sizes = tuning.sizes.clone().unwrap_or_else(|| default_pools(workers));
@@ -168,7 +170,8 @@ fn pools(tuning: &Tuning) -> Made {
     Made { budget: Some(tuning.budget), chosen, ..Made::plain(policy) }
 }
 
-/// Two pools: a fifth of the workers, rounded up, in front, and the others behind, if any are left.
+/// The default sizes: a fifth of the workers, rounded up, in the first pool, and the others in the
+/// second, if any are left.
 pub fn default_pools(workers: usize) -> Vec<usize> {
     let front = workers.div_ceil(5);
     if workers > front { vec![front, workers - front] } else { vec![front] }
@@ -214,16 +217,17 @@ impl Decision {
     }
 }
 
-/// Acts as `global` while fewer than `IN_ORDER_UP_TO` requests wait. A burst leaves no time to pass
-/// each request on. So each worker then keeps what it receives until its deque is empty, and
-/// receives from all sockets in turn. That is nearly the order of arrival.
+/// Acts as `global` while fewer than `IN_ORDER_UP_TO` requests wait. During a burst there is no
+/// time to pass on each request. So each worker then keeps the requests that it receives until its
+/// deque is empty, and receives from all sockets in turn. The result is nearly the order of
+/// arrival.
 pub fn ordered(tuning: &Tuning) -> Policy {
     let order = &[ReceiveNext, Queue, Own, Steal, ReceiveAll];
     Policy { first: Order::always(order), fresh: Fresh::QueueUpTo(IN_ORDER_UP_TO), ..global(tuning) }
 }
 
-/// Each worker serves what it receives, from the sockets that have held something for longest. So
-/// no request passes between workers, except those that idle workers steal.
+/// Each worker serves the requests that it receives itself. It receives from the sockets that have
+/// held datagrams for longest. Only idle workers steal, so few requests pass between workers.
 pub fn one_level(tuning: &Tuning) -> Policy {
     Policy {
         uninterrupted: all_but_one(tuning.workers),
@@ -232,11 +236,12 @@ pub fn one_level(tuning: &Tuning) -> Policy {
 }
 
 /// A multilevel feedback queue: every worker receives, and lower levels go first. Deques and
-/// sockets hold only fresh requests. Before a worker resumes a heavy request, it asks which sockets
-/// hold something. Receiving from each of 14 sockets would take as long as five light requests.
+/// sockets hold only fresh requests. Before a worker resumes a heavy request, it asks the kernel
+/// which sockets hold datagrams. To receive from each of 14 sockets instead would take as long as
+/// five light requests.
 ///
-/// With `in_order`, level 0 has one queue: workers act as under `global` until it is empty, then as
-/// above.
+/// With `in_order`, level 0 has one queue. Until this queue is empty, workers act as under
+/// `global`; afterwards as described above.
 pub fn by_level(ladders: Ladders, in_order: bool, gives_way: GiveWay, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
     let scarce = &[Own, ReceiveOwn, QueueOf(UNINTERRUPTED), Queues, ReceiveNoticed, Steal, ReceiveRest];
@@ -264,8 +269,8 @@ impl GiveWay {
         GiveWay { closely: usize::MAX, rarely, together: true, flags_others: true, notices: u32::MAX, patience }
     }
 
-    /// Soft reservation: `closely` workers watch closely, the others rarely. A reserved worker is
-    /// soon free for a fresh request, and never idle while there is heavy work.
+    /// Soft reservation: `closely` workers watch closely, the others rarely. So a reserved worker
+    /// soon yields for a fresh request, but it also serves heavy requests instead of idling.
     pub fn on_some(closely: usize, tuning: &Tuning) -> GiveWay {
         let rarely = tuning.scaled(LOOK_BESIDE_RESERVED);
         GiveWay { closely, rarely, together: false, flags_others: false, notices: u32::MAX, patience: None }
@@ -273,12 +278,12 @@ impl GiveWay {
 }
 
 /// The policy of the runtime as a library, without sockets. Each pool has one queue for high, one
-/// for normal and one for background tasks. A task's children stay in the deque of its worker, and
-/// workers of a pool steal from one another. A task that has run for a slice yields, at its
-/// checkpoints, to any waiting task that is at least as urgent.
+/// for normal and one for background tasks. A task's children wait in the deque of its worker, and
+/// workers of a pool steal from one another. After a slice, a task yields at its next checkpoint if
+/// a task that is at least as urgent waits.
 pub fn tasks(topology: &Topology, slice: Nanos) -> Policy {
-    // A task that yields goes to the back of its queue: from the own deque it would come back at
-    // once.
+    // A task that yields goes to the back of its priority's queue. In the worker's own deque it
+    // would be the next job again.
     let order = Order {
         usual: &[QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],
         rare: &[Neglected, QueueFor(0), Own, QueueFor(1), Steal, QueueFor(2)],

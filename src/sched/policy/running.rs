@@ -27,8 +27,8 @@ impl Policy {
                 ladders.of(running.class).limits().find(|limit| *limit > attained).map(|limit| limit.minus(attained))
             }
             Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
-            // A job that has had its slice and runs on, because no other waits, is asked again
-            // after another slice.
+            // If a job has used its slice and runs on because no other waits, the policy is asked
+            // again after another slice.
             Limit::Stay { slice, .. } => Some(if running.ran < *slice { slice.minus(running.ran) } else { *slice }),
         }
     }
@@ -45,8 +45,8 @@ impl Policy {
             Limit::None => Verdict::Keep,
             Limit::Attained { .. } => match self.level_of(running) {
                 0 => Verdict::Keep,
-                // It yields whether or not another waits. Earlier jobs of its level go first, and
-                // so do fresh requests that no worker has received yet.
+                // The job yields whether or not another one waits in a queue. So earlier jobs of
+                // its level go first, and also fresh requests that no worker has received yet.
                 _ if running.flagged || self.has_risen(running) => Verdict::Yield,
                 _ => Verdict::YieldIfWanted,
             },
@@ -59,8 +59,8 @@ impl Policy {
         }
     }
 
-    /// What happens to `running`, which asks to move to pool `target`. If there is no such pool,
-    /// the hop is a checkpoint.
+    /// What happens to `running`, which asks to move to pool `target`. If there is no such pool, or
+    /// the job is in it, the hop counts as a checkpoint.
     pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
         if target < self.topology.pools() && target != running.pool {
             Verdict::Hop(target)

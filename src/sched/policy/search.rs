@@ -19,22 +19,22 @@ pub enum SearchPlace {
     QueueOf(PoolId),
     /// The queue of the worker's pool for tasks of this priority ([`PRIORITIES`]).
     QueueFor(usize),
-    /// For tasks: a place that other searches try last. In turn, the background queue, the oldest
-    /// job of the own deque, and the queue of normal tasks.
+    /// For tasks: a place that usual searches try late. Rare searches try one of three in turn: the
+    /// background queue, the oldest job of the own deque, and the queue of normal tasks.
     Neglected,
     /// The queues of the levels, from 0 on.
     Queues,
-    /// The next socket in an order that all workers share, before queues that hold something. Tried
-    /// at most once per [`Policy::look_after`], and not while the queues are half full.
+    /// The next socket in an order that all workers share, before a deque or queue that holds jobs.
+    /// Tried at most once per [`Policy::look_after`], and not while the queues are half full.
     ReceiveNext,
     /// The worker's own socket.
     ReceiveOwn,
-    /// The first socket named by the last look or notice of arrivals. If that socket is empty: the
-    /// first that a new look names. Servers with up to [`FEW_SOCKETS`] sockets try all, without a
-    /// look.
+    /// The first socket named by the last look or notice. If that socket is empty, a new look is
+    /// made, and the first socket that it names is tried. Servers with up to [`FEW_SOCKETS`]
+    /// sockets try all sockets, without a look.
     ReceiveNoticed,
-    /// All sockets, in turn. On servers with up to [`FEW_SOCKETS`] sockets none, as
-    /// `ReceiveNoticed` has tried them.
+    /// All sockets, in turn. With up to [`FEW_SOCKETS`] sockets this stage is empty, because
+    /// `ReceiveNoticed` has tried them all.
     ReceiveRest,
     /// Every socket, in turn. The socket that woke the worker comes first.
     ReceiveAll,
@@ -44,22 +44,24 @@ pub enum SearchPlace {
     Steal,
 }
 
-/// With up to this many sockets, trying all takes no longer than a look and a receive.
+/// With up to this many sockets, a look does not pay: to try all sockets takes no longer than a
+/// look and a receive.
 pub const FEW_SOCKETS: usize = 2;
 
 /// One in this many searches of a worker uses the rare order. A prime, so that no regular pattern
 /// of jobs always coincides with it.
 const RARE: usize = 61;
 
-/// What a worker remembers between two searches. It only decides where the next search begins.
+/// What a worker remembers between two searches. It affects only the order of the next search, not
+/// which places are searched.
 #[derive(Clone, Debug)]
 pub struct Local {
     /// The worker that searches.
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
-    /// The place at which the rotation among victims begins. It advances with every search, so that
-    /// no worker is always asked first.
+    /// Number of searches so far; also where the rotation among victims begins. It advances with
+    /// every search, so that no victim is always the first.
     rotation: usize,
     /// The next socket of `ReceiveAll`: the one that this worker tried longest ago, which likely
     /// holds the oldest requests. If the start advanced with each search, some sockets would be
@@ -68,7 +70,7 @@ pub struct Local {
     /// When this worker last received in the order that all workers share, or looked while capacity
     /// was scarce.
     pub(crate) looked_at: Nanos,
-    /// The sockets that hold something, by the last look or notice.
+    /// The sockets that hold datagrams, by the last look or notice.
     pub noticed: Noticed,
     /// Whether a job of this worker had no room in the queues, or was refused, since the worker
     /// last found nothing.
@@ -89,7 +91,7 @@ impl Local {
         }
     }
 
-    /// Continues under another topology.
+    /// Adopts the pools of another policy.
     pub fn set_topology(&mut self, topology: &Topology) {
         self.pool = topology.pool_of(self.worker);
         self.noticed = Noticed::default();
@@ -100,7 +102,7 @@ impl Local {
         self.rotation.wrapping_add(1).is_multiple_of(RARE)
     }
 
-    /// Acts as a search that found nothing.
+    /// Leaves the same state as a search that found nothing, without searching.
     pub fn skip(&mut self) {
         self.rotation = self.rotation.wrapping_add(1);
         self.noticed = Noticed::default();
@@ -120,8 +122,8 @@ impl Local {
 pub struct Walk<'p> {
     policy: &'p Policy,
     order: &'static [SearchPlace],
-    /// Index of the current place of `order`, called a stage: it may have several sockets or
-    /// victims.
+    /// Index in `order` of the current place, called a stage because it may consist of several
+    /// sockets or victims.
     stage: usize,
     /// Number of places tried in the current stage.
     tried: usize,
@@ -134,7 +136,7 @@ pub struct Walk<'p> {
 
 impl Policy {
     /// Starts a search by the worker of `local`, at about `now`. While capacity is scarce, most
-    /// searches try other workers' sockets last.
+    /// searches use the order `scarce`, which looks into other workers' sockets late.
     #[inline]
     pub fn search(&self, local: &mut Local, now: Nanos, view: &impl View) -> Walk<'_> {
         local.rotation = local.rotation.wrapping_add(1);
@@ -152,7 +154,7 @@ impl Policy {
         Walk { policy: self, order, stage: 0, tried: 0, first: 0, orphans: None }
     }
 
-    /// Whether `worker` has been in one job for so long that others receive from its socket.
+    /// Whether `worker` has been in one job for so long that others should receive from its socket.
     pub fn is_stuck(&self, worker: WorkerId, now: Nanos, view: &impl View) -> bool {
         view.busy_since(worker).is_some_and(|since| now.minus(since) >= self.stuck_after)
     }
@@ -164,8 +166,7 @@ impl Policy {
 }
 
 impl Walk<'_> {
-    /// What the worker tries next at about `now`, after everything before found nothing; `None` at
-    /// the end.
+    /// The next step of the search, after all earlier ones found nothing; `None` at the end.
     #[inline]
     pub fn next(&mut self, local: &mut Local, now: Nanos, view: &impl View) -> Option<Step> {
         while let Some(stage) = self.order.get(self.stage) {
@@ -230,7 +231,8 @@ impl Walk<'_> {
             }
             self.tried += 1;
         }
-        // Another worker has emptied that socket, and the other names are as old.
+        // The named socket was empty, because another worker has served it. The other names are as
+        // old, so they are dropped.
         local.noticed = Noticed::default();
         if looks {
             (self.tried == 1).then_some(Step::Look)
@@ -239,11 +241,11 @@ impl Walk<'_> {
         }
     }
 
-    /// The next worker of `among` that is `wanted`; each other worker at most once. Each search
-    /// begins one worker further than the last, so that none is always asked first.
+    /// The next worker of `among` for which `wanted` is true; each other worker at most once. Each
+    /// search begins one worker further than the last, so that no worker is always the first.
     fn rotate(&mut self, local: &Local, among: Range<WorkerId>, wanted: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        // The worker's own number is left out. Otherwise the worker after it would be asked first
-        // twice as often.
+        // The rotation leaves out the searching worker. Otherwise the worker after it would be the
+        // first twice as often.
         let others = among.len() - 1;
         if self.tried == 0 {
             self.first = local.rotation % others.max(1);
@@ -260,9 +262,10 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a socket may hold older jobs than this worker's deque and queues. If these are empty,
-/// all sockets are tried anyway. A single socket keeps its own order. If the queues are full,
-/// received requests would be shed, but in the socket they only wait.
+/// Whether to receive before taking from the deque or the queues, because a socket may hold older
+/// requests. Not if the deque and queues are empty, because the search then tries all sockets
+/// anyway. Not with a single socket, which keeps its own order. And not if the queues are half
+/// full: in the socket a request only waits, but without room in a queue it would be shed.
 fn is_worth_a_look(workers: usize, local: &Local, view: &impl View) -> bool {
     let waits = || view.backlog(local.worker) > 0 || (0..=local.pool).any(|pool| view.queue_len(pool) > 0);
     workers > 1 && waits() && !view.queues_are_half_full()

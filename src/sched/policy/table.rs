@@ -1,4 +1,4 @@
-//! The properties of each policy by name, before one is made.
+//! The names and properties of the policies, and how to make one by name.
 
 use super::Policy;
 use super::rows::ROWS;
@@ -62,7 +62,7 @@ impl Entry {
         constructor: |_| unreachable!("every row has its own"),
     };
 
-    /// Makes the policy. Equal tunings give equal policies.
+    /// Makes the policy from `tuning`. Equal tunings give equal policies.
     pub fn make(&'static self, tuning: &Tuning) -> Made {
         let made = (self.constructor)(tuning);
         // `auto` sets the name of the policy that it chose.
@@ -74,8 +74,8 @@ impl Entry {
         self.settings.contains(&"pools")
     }
 
-    /// Whether workers may form groups. Pools exclude groups, because their sizes are for all
-    /// workers.
+    /// Whether workers may form groups. With pools they may not, because the sizes of pools are for
+    /// all workers.
     pub fn may_group(&self) -> bool {
         !self.has_pools()
     }
@@ -159,7 +159,8 @@ impl Made {
         self.policy.is_like(&other.policy)
     }
 
-    /// Number of workers in each pool, or of reserved workers and of the rest.
+    /// Number of workers in each pool. If a single pool has reserved workers: the number of these
+    /// and of the others.
     pub fn sizes(&self) -> Vec<usize> {
         let topology = &self.policy.topology;
         match self.reserved {
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    // Does the page list every policy, with what it is not for?
+    // Does the page list every policy, and when not to use it?
     #[test]
     fn the_page_lists_every_policy() {
         let page = include_str!("../README.md");

@@ -30,7 +30,8 @@ fn lower_levels_go_first_and_in_them_what_was_interrupted() {
         Place::Queue(queue) => queue,
         Place::Own => panic!("what steps aside waits in a queue"),
     };
-    // A child of a request in the first level, then levels 1 and 2, each interrupted and not begun.
+    // The queues of a child of a request in level 0, then of level 1 and level 2: first interrupted
+    // requests, then new ones.
     let rising = [taken(0, 3), taken(5, 9), taken(0, 5), taken(20, 1), taken(5, 15)].map(place);
     assert_eq!((queues[0], &queues[1..6]), (UNINTERRUPTED, &rising[..]));
     assert_eq!(place(taken(0, 50)), rising[4], "two levels at once");
@@ -52,7 +53,7 @@ fn of_two_classes() -> Policy {
 }
 
 // Does a request whose class begins higher wait behind level 0, with others of its level? Does it
-// yield from its begin on, and rise by its class's limits?
+// yield from its first checkpoint on, and rise by its class's limits?
 #[test]
 fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     let (blind, policy) = (levels(), of_two_classes());
@@ -76,14 +77,14 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     assert!(policy.goes_first(&of_class(taken(30, 10))).contains(&interrupted));
 }
 
-// Do noisy limits change nothing, and large changes something? Does a class that begins at another
-// level?
+// Do limits that differ by noise count as equal, and larger differences as a change? Does a class
+// that begins at another level count as a change?
 #[test]
 fn near_limits_are_alike() {
     let made = |ladders| made_of(ladders, &Tuning::new(4, Nanos::from_micros(50)));
     for (one, other, alike) in [
         (&[5, 20][..], &[4, 35][..], true),
-        // A limit between two is near one of them.
+        // The limit 9 is near 5 or 20, so this counts as no change.
         (&[5, 20], &[5, 9, 20], true),
         (&[5, 20], &[5], false),
         (&[5, 20], &[5, 45], false),
@@ -102,7 +103,7 @@ fn near_limits_are_alike() {
         (of_class(1, 50), true),
         (of_class(2, 30), false),
         (of_class(1, 70), false),
-        // No class is known.
+        // The same without classes.
         (made(limits(&[5])), false),
     ] {
         let one = of_class(1, 30);

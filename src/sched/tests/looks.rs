@@ -1,10 +1,9 @@
-//! Do workers look into sockets before queues, and help others before serving their own, where the
-//! policy says so?
+//! Do workers look into sockets before queues, as often as the policy says?
 
 use super::*;
 
-// Does a worker receive from the next socket before it takes from a queue? Only now and then, and
-// not if it would shed what it receives?
+// Does a worker receive from the next socket before it takes from a queue? Does it so only now and
+// then, and not if received requests would be shed?
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
@@ -33,8 +32,8 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     assert_eq!(step, Some(Step::Queue(0)), "one socket has an order");
 }
 
-// In a burst, does a worker keep what it receives until its deque is empty? Does it receive from
-// the next socket meanwhile? Worker 5 has a deque with jobs.
+// In a burst, does a worker keep the requests that it receives until its deque is empty? Does it
+// receive from the next socket meanwhile? Worker 5 has a deque with jobs.
 #[test]
 fn in_a_burst_each_worker_keeps_what_it_receives() {
     let policy = rows::ordered(&tuning(7));
@@ -66,7 +65,8 @@ fn the_socket_that_wakes_a_worker_comes_first() {
 /// One job in each queue.
 const ONE_EACH: Seen = Seen { busy: false, jobs: [1; 3], half_full: false };
 
-/// The steps before the first queue, in a search that finds nothing; `seen` is what its look sees.
+/// The steps before the first queue, in a search that finds nothing; `seen` is the result of its
+/// look.
 fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
     let mut walk = policy.search(local, NOW, &ONE_EACH);
     let mut steps = Vec::new();
@@ -95,7 +95,7 @@ fn a_look_comes_before_heavy_requests() {
     assert_eq!(steps(&[]), [Own, Look], "what was named once is not tried again");
     local.noticed = Noticed::of([2, 2, 4]);
     assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
-    // Something found leaves the other names for the next search.
+    // If a step finds something, the other named sockets remain for the next search.
     local.noticed = Noticed::of([2, 4]);
     let mut walk = policy.search(&mut local, NOW, &ONE_EACH);
     assert_eq!([(); 2].map(|()| walk.next(&mut local, NOW, &ONE_EACH)), [Some(Own), Some(Receive(2))]);
@@ -103,8 +103,8 @@ fn a_look_comes_before_heavy_requests() {
 }
 
 // While capacity is scarce, does a free worker serve its own socket, then the queues? Does it look
-// now and then, and after it yielded? Do jobs look as rarely, and is no worker asked to yield? The
-// same for a worker whose job found no room, until it finds nothing to do?
+// now and then, and after it yielded? Do running jobs look as rarely, and is no worker asked to
+// yield? Is it the same for a worker whose job found no room, until it finds nothing to do?
 #[test]
 fn while_capacity_is_scarce_workers_look_rarely() {
     use Step::{Look, Own, Queue, Receive, Steal};
@@ -160,7 +160,7 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
                 }
                 search_of(&policy, &mut made);
                 skipped.skip();
-                // The next searches are the same.
+                // Both states lead to the same next searches.
                 let next = |local: &Local| search_of(&policy, &mut local.clone());
                 assert_eq!(next(&made), next(&skipped), "{policy:?}, round {round}");
             }
@@ -168,9 +168,9 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
     }
 }
 
-// Do jobs use the kernel's notices where arrivals are rare, and look where notices would take 3 %
-// of the CPU time? With notices of 1 us, each of five workers hears of one arrival in 33 us if one
-// comes in 6.6 us. Is a change within a factor of two no change of policy?
+// Do jobs use the kernel's notices if arrivals are rare, and looks if notices would take 3 % of the
+// CPU time? Notices of 1 us take that if an arrival comes every 6.6 us: each of five workers takes
+// one in 33 us. Is a change within a factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
     let given = |busy, reserved| {

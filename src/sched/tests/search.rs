@@ -1,5 +1,5 @@
-//! When is a stuck worker's socket helped, and do all victims have their turn? Method: searches of
-//! worker 0 under `steal`, beside four others.
+//! When do others receive from a stuck worker's socket, and do all victims have their turn? Method:
+//! searches of worker 0 under `steal`, beside four others.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn steps(policy: &Policy, local: &mut Local, since: Nanos) -> Vec<Step> {
     std::iter::from_fn(|| walk.next(local, NOW, &view)).take(100).collect()
 }
 
-// 20 us, on any time scale.
+// Workers are stuck after 20 us, on any time scale.
 #[test]
 fn a_socket_is_helped_once_its_worker_is_stuck() {
     for time_scale in [1, 50] {
@@ -61,7 +61,8 @@ fn no_victim_is_always_the_first() {
     }
 }
 
-// Does a request move on after its slice, and take turns in the last pool if others wait there?
+// Does a request move to the next pool after its slice? Does it take turns in the last pool if
+// others wait there?
 #[test]
 fn in_the_last_pool_requests_take_turns() {
     let policy = &policies()[3];

@@ -1,6 +1,6 @@
-//! The interfaces on which a worker's turn acts. An [`Engine`] knows what a job is, receives jobs
-//! and runs them. A world ([`Acts`]) has the queues, the other workers and sleep. Threads have one
-//! world, virtual time another. No method blocks.
+//! The two interfaces that a worker's turn uses. An [`Engine`] knows what a job is, receives jobs
+//! and runs them. A world ([`Acts`]) has the queues, and wakes or flags other workers. Threads have
+//! one world, virtual time another. No method blocks.
 
 use crate::sched::interface::{Outcome, Place, PoolId, Resume, Step, View, Watch, WorkerId};
 use crate::sched::noticed::Noticed;
@@ -9,13 +9,13 @@ use crate::time::Nanos;
 
 /// Receives and runs jobs for one worker; every worker has its own engine.
 pub trait Engine {
-    /// What waits in queues: a fresh request or a continuation.
+    /// An entry of the queues: a fresh request or a continuation.
     type Job;
 
     /// Receives from the socket of worker `owner` and appends the jobs to `batch`, which is empty.
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
 
-    /// Counts owners of sockets from worker `first` on, the first one of a group, from now on.
+    /// From now on, numbers of socket owners count from worker `first`, the first one of a group.
     fn visit(&mut self, _first: WorkerId) {}
 
     /// Runs `job` until it ends or pauses. Its checkpoints pause once it has run for `at_most`.
@@ -62,8 +62,8 @@ pub struct Arrived<J> {
 pub struct Received {
     /// Number of datagrams, including those that were not requests.
     pub datagrams: usize,
-    /// Whether more datagrams have left the socket already, so that no other worker would find
-    /// them. Then receive again.
+    /// Whether the engine holds more datagrams that have left the socket already, so that no other
+    /// worker would find them. If so, receive again.
     pub more: bool,
 }
 
@@ -119,15 +119,15 @@ pub enum Requeued {
     Yielded,
     /// The job moves to this pool.
     Hopped(PoolId),
-    /// What the job waited for has happened.
+    /// The job waited for an event, and the event has happened.
     Woken,
     /// The job waits for a permit to work uninterrupted.
     Permit,
-    /// The job would leave its worker, but the queues are full, so it runs on.
+    /// The job should leave its worker, but the queues are full, so it runs on.
     Crowded,
 }
 
-/// A job that became ready to run, by running another job or from an outside thread.
+/// A job that became ready to run, because another job ran or an outside thread acted.
 #[derive(Debug)]
 pub enum Ready<J> {
     /// A child of the job that ran. Without room in the queues, its parent runs it.
@@ -136,7 +136,8 @@ pub enum Ready<J> {
     Woken(J),
     /// A job from another source than the sockets, which has not begun.
     Spawned(J),
-    /// A received job that could not begin before, such as one of a busy flow.
+    /// A received job that could not begin before, for example because another request of its flow
+    /// ran.
     Arrived(Arrived<J>),
 }
 
@@ -181,7 +182,8 @@ pub enum Boundary {
         /// How long the worker had nothing to do.
         idle: Nanos,
     },
-    /// The worker is about to sleep. It must hold nothing that other threads need meanwhile.
+    /// The worker is about to sleep. The engine must release all that other threads may need
+    /// meanwhile.
     Rest {
         /// When the worker's last search began.
         looked_at: Nanos,
@@ -200,34 +202,35 @@ pub trait World: View {
     fn is_abandoned(&self) -> bool;
 }
 
-/// What a worker does besides running jobs. The methods are inlined: a request needs about ten, and
-/// ten real calls would cost more than the search for the next job.
+/// What a worker does besides running jobs. Implementations should be inlined: a request needs
+/// about ten calls, which would cost more than the search for the next job.
 pub trait Acts: World {
     /// The type of the jobs in queues.
     type Job;
 
-    /// Whether time passes by itself. Then the step that runs a job also decides what happens to
-    /// it.
+    /// Whether time passes by itself, as on threads. If so, the step that runs a job also decides
+    /// what happens to it.
     const AT_ONCE: bool;
 
-    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`], takes the oldest job of
-    /// the victim's deque and moves more into the own one, half of them in all. If the victim is
-    /// this worker, takes just one.
+    /// Takes a job at [`Step::Own`] or [`Step::Queue`]. At [`Step::Steal`], takes half of the jobs
+    /// in the victim's deque: returns the oldest and moves the others into the own deque. If the
+    /// victim is this worker, takes just the oldest.
     fn take(&mut self, from: Step) -> Taken<Self::Job>;
     /// Adds a job to a deque or queue.
     ///
     /// # Errors
     /// The job, when the queues are full.
     fn put(&mut self, place: Place, job: Self::Job) -> Result<(), Self::Job>;
-    /// Notes that the worker has put jobs where it looks itself, without waking another worker. It
-    /// received `datagrams` from the socket of `owner`.
+    /// Notes that the worker has received `datagrams` from the socket of `owner`, and put jobs
+    /// where it looks itself. It has woken no other worker for them.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
     /// Advances the order of sockets that all workers share, and returns the next one.
     fn next_socket(&mut self) -> WorkerId;
 
-    /// Called before a job that may take long. Exposes the socket to other workers, and wakes one
-    /// if there is `more` to do for the pool. Publishes when the worker began the job, if `since`
-    /// says so. Clears requests to yield, which were meant for the last job.
+    /// Called before a job that may take long. Exposes the worker's socket to other workers, and
+    /// wakes one of them if there is `more` to do for the pool. If `since` is given, publishes it
+    /// as the time when the worker began the job. Clears requests to yield, which were meant for
+    /// the last job.
     fn begin_work(&mut self, policy: &Policy, since: Option<Nanos>, more: bool);
     /// Notes that the worker is in no job any more.
     fn end_work(&mut self);
@@ -241,14 +244,15 @@ pub trait Acts: World {
     /// Returns a permit to work uninterrupted.
     fn return_permit(&mut self);
 
-    /// The watched sockets that hold something; prefers those that the last look did not name.
+    /// Looks which watched sockets hold datagrams; names first those that the last look did not
+    /// name.
     fn look(&mut self) -> Noticed;
     /// Called before a slice of a job that watches as closely as `watch` says. Returns the longest
-    /// slice: replies must leave, an abandoned job must end, and some worlds see requests only
-    /// between slices.
+    /// allowed slice. A slice must end in time to send replies, to end an abandoned job, and, in
+    /// some worlds, to see fresh requests.
     fn watch(&mut self, watch: Watch) -> Nanos;
-    /// Called after a slice of a job that watches: which watched sockets hold something. `None` if
-    /// the worker has not looked.
+    /// Called after a slice of a job that watches. Returns which watched sockets hold datagrams, or
+    /// `None` if the worker has not looked.
     fn noticed(&mut self, watch: Watch, now: Nanos) -> Option<Noticed>;
 }
 

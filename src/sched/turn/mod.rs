@@ -1,10 +1,10 @@
-//! A worker as a state machine without I/O. It decides what the worker tries next, where arrivals
-//! go, and what happens to a running job. It also decides which workers to wake, and which to ask
-//! to yield.
+//! A worker as a state machine without I/O. It decides where the worker searches next, where
+//! received jobs wait, and what happens to a running job. It also decides which workers to wake,
+//! and which to ask to yield.
 //!
 //! A worker's next [`Action`] is a value. [`Turn::step`] carries it out on a world ([`Acts`]) and
-//! an [`Engine`], and decides the next one. Threads call it again at once. Virtual time first lets
-//! the cost of the action pass; until then other workers do not see its result.
+//! an [`Engine`], and decides the next action. A thread calls it again at once. The simulator first
+//! advances virtual time by the cost of the action; until then other workers do not see its result.
 
 mod engine;
 mod run;
@@ -27,8 +27,8 @@ pub enum Action<J> {
     Find,
     /// Sleep, as nothing was found; then search again.
     Sleep {
-        /// Whether another worker was met at a place. There may be work after all, so search again
-        /// before sleeping.
+        /// Whether another worker was taking from a place that this one searched. That place may
+        /// still hold jobs, so search again before sleeping.
         contended: bool,
     },
     /// Begin this job, found by this step.
@@ -49,7 +49,7 @@ pub struct Turn<J> {
     next: Action<J>,
     /// The current job.
     running: Running,
-    /// How long the current job may run before the policy is asked.
+    /// How long the current job may still run before the policy is asked.
     ask_after: Nanos,
     /// How closely the current job watches for fresh requests.
     watch: Watch,
@@ -96,8 +96,8 @@ impl<J> Turn<J> {
         !matches!(self.next, Action::Find | Action::Sleep { .. })
     }
 
-    /// The job that paused at a checkpoint and runs on while nothing arrives. Also how long it may
-    /// run until `policy` is asked, and how closely it watches.
+    /// The job that paused at a checkpoint, and runs on if nothing arrives. Also how long it may
+    /// run until the policy is asked, and how closely it watches.
     pub fn pauses(&self) -> Option<(&J, Nanos, Watch)> {
         let Action::Settle(Ran::Paused { job, resume: Resume::Here, ran }) = &self.next else { return None };
         Some((job, self.ask_after.minus(*ran), self.watch))
@@ -116,9 +116,9 @@ impl<J> Turn<J> {
         engine.boundary(Boundary::Pool(self.search.pool));
     }
 
-    /// Begins `job`, placed by a worker of another group, instead of a search.
+    /// Makes `job`, which was taken from another group, the next action instead of a search.
     pub fn take_over(&mut self, job: J) {
-        // Any step: the job comes from no place of this group.
+        // The step does not matter, because the job comes from no place of this group.
         self.next = Action::Begin(job, Step::Own);
     }
 
@@ -137,15 +137,15 @@ impl<J> Turn<J> {
         jobs
     }
 
-    /// Whether the worker is about to search in the rare order. It may then take jobs of a group
-    /// with far longer queues ([`is_longer`](crate::sched::grouping::is_longer)).
+    /// Whether the worker is about to search in the rare order. Before such a search, it may take
+    /// jobs from a group with far longer queues ([`is_longer`](crate::sched::grouping::is_longer)).
     #[inline]
     pub fn searches_rarely(&self) -> bool {
         !self.has_job() && self.search.is_rare()
     }
 
-    /// Searches everything but sockets, after a search that found nothing. New datagrams in a
-    /// socket wake its owner or the watcher anyway.
+    /// Searches all places except sockets once more, after a search that found nothing. Sockets are
+    /// left out because new datagrams wake the owner or the watcher anyway.
     pub fn look_again<W, E>(&mut self, policy: &Policy, now: Nanos, world: &mut W, engine: &mut E)
     where
         W: Acts<Job = J>,
@@ -196,12 +196,12 @@ impl<J> Turn<J> {
     fn then(&mut self, next: Action<J>) {
         let before = std::mem::replace(&mut self.next, next);
         assert!(matches!(before, Action::Find), "one action follows another");
-        // The old value holds nothing; dropping it would take a call.
+        // The old value, `Find`, owns nothing. To drop it would still cost a function call.
         std::mem::forget(before);
     }
 }
 
-/// A turn with all that one step acts on.
+/// A turn with everything that one step needs.
 struct Actor<'a, J, W, E> {
     turn: &'a mut Turn<J>,
     policy: &'a Policy,

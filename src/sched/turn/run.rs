@@ -26,8 +26,8 @@ where
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
 
-    /// Runs the current job for one slice. Where time passes by itself, also decides what happens
-    /// to it: another step would take longer than a search.
+    /// Runs the current job for one slice. If time passes by itself, also decides what happens to
+    /// the job, because a separate step would cost more than a search.
     #[inline]
     pub(super) fn run(&mut self, job: J) {
         let ran = if self.world.is_abandoned() {
@@ -73,7 +73,7 @@ where
         turn.running.flagged = self.world.is_flagged();
         let called = waiting > 0 || watches && turn.running.flagged;
         if called {
-            // Even if capacity is scarce, the next search looks which sockets hold something.
+            // The next search may look into other workers' sockets, even if capacity is scarce.
             turn.search.looked_at = Nanos::ZERO;
         }
         let verdict = match resume {
@@ -92,7 +92,7 @@ where
             Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => return self.go_on(job),
         };
         let place = self.policy.place(running.pool, event);
-        // A place per worker is kept for jobs that came out of the queues.
+        // One place per worker is kept free for jobs that came out of the queues and return.
         let kept = if running.attained == Nanos::ZERO { self.policy.topology.workers } else { 0 };
         if place != Place::Own && self.world.queued() + kept >= self.world.places() {
             return self.crowded(job);
@@ -101,9 +101,10 @@ where
         self.turn.then(Action::Put(job, place, why));
     }
 
-    /// Decides about a job that should go into a queue while all queues are full: it runs on, so
-    /// that begun work is not lost. If it may not, it ends. The requests that it noticed still wait
-    /// and would call it again at once. So the worker looks rarely from now on.
+    /// Decides about a job that should go into a queue while all queues are full. It runs on, so
+    /// that begun work is not lost. If the engine refuses that, the job ends. The requests that it
+    /// noticed still wait, and would interrupt it again at once. So the worker looks rarely from
+    /// now on.
     #[cold]
     fn crowded(&mut self, mut job: J) {
         self.turn.search.crowded = true;
@@ -131,8 +132,8 @@ where
     }
 
     /// Whether jobs wait that this worker would serve if its job yielded. `noticed` is the number
-    /// of sockets that hold something. If there are more than it can serve, it asks other workers
-    /// to yield. A job that may run on leaves some to workers that are soon free.
+    /// of sockets that hold something. If more jobs wait than this worker can serve, it asks other
+    /// workers to yield. A job that may run on leaves some of them to workers that are soon free.
     fn is_wanted(&mut self, noticed: usize, verdict: Verdict) -> bool {
         let Actor { turn, policy, now, world, .. } = self;
         let (worker, running) = (turn.worker(), &turn.running);
@@ -173,8 +174,9 @@ where
         if self.begin_uninterrupted() {
             return self.keep(job);
         }
-        // No permit is lost: a worker that returns one after this wakes another for the job. If it
-        // was returned before, the worker woken by `put`, or this one in its next search, takes it.
+        // The job does not miss a permit. A worker that returns a permit later wakes a worker for
+        // the job. If a permit was returned in the meantime, the worker woken by `put`, or this one
+        // in its next search, takes it.
         self.turn.then(Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit));
     }
 
@@ -204,8 +206,8 @@ where
         }
     }
 
-    /// Puts jobs that became ready into queues or deques: those that the last job forked or woke,
-    /// and those from outside threads. Returns whether one of them may go before the current job.
+    /// Puts jobs that became ready into queues or deques: jobs that the last job forked or woke,
+    /// and jobs from outside threads. Returns whether one of them may go before the current job.
     #[inline]
     pub(super) fn spread(&mut self) -> bool {
         let mut before = false;
@@ -219,8 +221,8 @@ where
     #[cold]
     fn spread_one(&mut self, ready: Ready<J>) {
         match ready {
-            // Half of the room is kept for jobs with no other place. A child without room stays
-            // with its parent.
+            // Half of the room is kept for jobs that have no other place. A child without room is
+            // run by its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
             Ready::Forked(job) => drop(self.offer(job, Event::Yielded(self.turn.running))),
             Ready::Woken(mut job) => {
@@ -228,7 +230,8 @@ where
                 let Description { class, attained } = self.engine.describe(&job);
                 self.take_in(job, Event::Yielded(Running { class, attained, ran: Nanos::ZERO, ..self.turn.running }));
             }
-            // Spawned work begins with the heaviest, so that brief work is not displaced.
+            // Spawned work waits with the heaviest jobs, so that short requests do not wait behind
+            // it.
             Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology.pools() - 1, None)),
             Ready::Arrived(arrived) => {
                 self.arrive(arrived);
@@ -250,7 +253,8 @@ where
         let _ = self.world.put(Place::Own, job);
     }
 
-    /// Places `job` where there is a bound, and wakes a sleeping worker that looks there.
+    /// Places `job` if its place has room, and wakes a sleeping worker that looks there. Gives the
+    /// job back if there is no room.
     fn offer(&mut self, job: J, event: Event) -> Result<(), J> {
         let pool = self.turn.running.pool;
         let place = self.policy.place(pool, event);

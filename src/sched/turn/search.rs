@@ -1,4 +1,4 @@
-//! How a worker searches for work, and where it puts what it receives.
+//! How a worker searches for jobs, and where it puts the jobs that it receives.
 
 use super::{Action, Actor, Acts, Arrived, Boundary, Engine, Received, Taken};
 use crate::sched::interface::{Outcome, Place, Step, WorkerId};
@@ -46,8 +46,8 @@ where
         let taken = match from {
             Step::Queue(UNINTERRUPTED) => self.take_uninterrupted(),
             Step::Steal(_) => {
-                // Finished replies leave before a steal, which may take long. Before each job and
-                // each received batch, the engine decides.
+                // Finished replies leave before a steal, which may take long. Before a job or a
+                // received batch, the engine decides itself whether to send them.
                 self.engine.flush();
                 self.world.take(from)
             }
@@ -128,7 +128,7 @@ where
     pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
         let place = self.policy.place_fresh(&self.turn.search, class, &*self.world);
         match (self.world.put(place, job), place) {
-            // When a job begins, it wakes the worker's own pool.
+            // Workers of the own pool are woken later, by [`Acts::begin_work`].
             (Ok(()), Place::Queue(target)) if target != self.turn.pool() => self.world.wake_for(self.policy, target),
             (Ok(()), _) => {}
             (Err(job), _) => self.keep_own(job),

@@ -1,4 +1,4 @@
-//! The policy and its adaptation, as a configuration wants them.
+//! Makes the policy and its adaptation from a configuration.
 
 use super::waiting;
 use crate::config::{Burn, Classify, Config};
@@ -8,19 +8,20 @@ use crate::sched::{Adaptation, Made, Tuning, grouping};
 use crate::time::Nanos;
 use crate::yields;
 
-/// The adaptation with the initial policy of `config`.
+/// The adaptation for `config`, with the initial policy. Measures costs on this host if the policy
+/// needs them.
 pub(crate) fn adaptation(config: &Config) -> Adaptation {
     with_costs(config, || (yields::least_time(), measured_look(), measured_notice()))
 }
 
-/// Does what [`adaptation`] does; `measured` gives the cost of a yield, a look and a notice on a
-/// real core.
+/// As [`adaptation`]; `measured` returns the costs of a yield, a look and a notice on a real core.
 fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adaptation {
     let entry = config.policy.entry();
-    // Costs are in the unit of the measured service times: on an emulated core the charged costs,
-    // on a real core the measured ones.
+    // Costs must be comparable with the measured service times. So on emulated cores they are the
+    // charged costs, on real cores the measured ones.
     let (yield_cost, look_cost, notice_cost) = match config.burn {
-        // Only policies that adapt need the costs, and measuring takes time.
+        // Only policies that adapt need the costs. Others skip the measurement, because it takes
+        // time.
         _ if !entry.adapts => Default::default(),
         Burn::Cpu => measured(),
         Burn::Sleep => {

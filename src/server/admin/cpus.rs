@@ -15,15 +15,16 @@ impl Cpus {
         Cpus { at_start: cpus, now: cpus }
     }
 
-    /// Call once a second with the current number of CPUs. After a change, returns how many of
-    /// `workers` may work, and logs it. `parks` is false if each worker alone serves its socket, so
-    /// that none may park.
+    /// Call once a second with the current number of CPUs. After a change, logs and returns how
+    /// many of `workers` may work. `parks` is false if only its own worker serves each socket, so
+    /// that no worker may park.
     pub(crate) fn follow(&mut self, cpus: usize, workers: usize, parks: bool) -> Option<usize> {
         let before = std::mem::replace(&mut self.now, cpus);
         if cpus == before {
             return None;
         }
-        // Starting more workers than CPUs was a choice; the ratio is kept with fewer CPUs.
+        // If the server was started with more workers than CPUs, that was a choice, so the ratio is
+        // kept.
         let working = workers.min(cpus.max((workers * cpus).div_ceil(self.at_start)));
         let text = match cpus.cmp(&before) {
             _ if cpus > self.at_start => "this process may use more CPUs than at its start: a restart would use them",

@@ -1,5 +1,5 @@
 //! The gate: under overload, the kernel drops part of the datagrams from sources that take too
-//! much. `sched/overload` argues the rule; this file carries it out and counts.
+//! much. `sched/overload/sources` has the rule; this file applies it and counts the drops.
 
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
@@ -11,18 +11,19 @@ use crate::time::{Breaker, Nanos, Onset, QUIET, Turn, clock};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-/// The least time between two programs, for each instruction at each socket: 1 % of a CPU. The
-/// kernel takes 180 to 250 ns per instruction, for programs of 3,067 and of 126.
+/// The least time between two filter programs is this for each instruction at each socket. To
+/// attach a program costs 180 to 250 ns per instruction, so replacing programs takes about 1 % of a
+/// CPU.
 const PAUSE: Nanos = Nanos::from_micros(20);
-/// Bytes for two programs with the most rules (70 kB) and for the most trusted networks. A socket
-/// holds both while one replaces the other.
+/// Bytes of socket memory for two programs with the most rules (70 kB) and the most trusted
+/// networks. A socket holds two programs while one replaces the other.
 const MEMORY: f64 = 98_304.0;
-/// Bytes that a socket has for filters by default before Linux 6.8.
+/// Bytes that a socket has for filters by default in Linux before 6.8.
 const MEMORY_OF_SOCKET: f64 = 20_480.0;
 
-/// Whether the gate is in use under `config`. Not with GRO: the kernel passes a GRO batch as one
-/// packet and counts it as one. And `UDP_GRO` cannot be switched off under a filter, because the
-/// kernel would no longer tell where the datagrams of a waiting batch end.
+/// Whether the gate is in use under `config`. It is not with GRO, because a filter drops a GRO
+/// batch as one packet, and the kernel counts it as one. And `UDP_GRO` cannot be switched off
+/// meanwhile, because the datagrams of waiting batches would be merged.
 pub(crate) fn is_on(config: &Config) -> bool {
     config.gate == config::Gate::Auto && config.io != Io::Gro
 }
@@ -36,14 +37,15 @@ pub(crate) struct Gate {
     seed: u64,
     /// The counters at the last decision, and the drops if they were read.
     last: (Counts, Option<Drops>),
-    /// The drops when the gate became active, and how many datagrams it had dropped before.
+    /// The drops at the time when the gate became active, and how many datagrams the gate had
+    /// dropped before.
     began: Option<(Drops, u64)>,
-    /// Datagrams that the gate dropped, at least.
+    /// A lower bound of the datagrams that the gate dropped.
     turned_away: u64,
-    /// Whether that count was unreadable at the last reading while the gate was active.
+    /// Whether the drops were unreadable at the last reading while the gate was active.
     unread: bool,
     replace_at: Nanos,
-    /// Whether the kernel refuses filters for now.
+    /// Open for a minute after the kernel has refused a filter.
     breaker: Breaker,
     told: Onset,
 }
@@ -72,13 +74,13 @@ impl Gate {
         })
     }
 
-    /// Datagrams that the gate dropped, at least; `None` if unreadable.
+    /// A lower bound of the datagrams that the gate dropped; `None` if unreadable.
     fn dropped(&self) -> Option<u64> {
         (!self.unread).then_some(self.turned_away)
     }
 
-    /// Decides what the kernel drops until the next decision, from what the workers noted.
-    /// `kernel_dropped` gives the drops at our sockets since the start.
+    /// Decides from the workers' samples which share of each source the kernel admits until the
+    /// next decision. `kernel_dropped` returns the drops at our sockets since the start.
     pub(crate) fn decide(
         &mut self,
         board: &Board,
@@ -99,8 +101,9 @@ impl Gate {
             let ours = kernel_dropped();
             drops = ours.zip(before.or_else(|| dropped_by_others().ok()));
         }
-        // Drops say nothing while the gate is active, except where full sockets activated it: at
-        // our sockets the gate itself drops. At others, another program's filter may.
+        // `lost` are the drops for lack of room. Both counts are upper bounds of it. The drops at
+        // our sockets include those of the gate, and the others include drops at sockets of other
+        // programs.
         let lost = match (drops, last_drops) {
             (Some(now), Some(last)) if is_busy => now.0.saturating_sub(last.0).min(now.1.saturating_sub(last.1)),
             _ => 0,
@@ -116,22 +119,23 @@ impl Gate {
         }
     }
 
-    /// Updates the count of datagrams that the gate dropped. The drops of others are read after
-    /// ours, but before ours when the gate became active. So the others' drops are never too few.
+    /// Updates the lower bound of datagrams that the gate dropped: the drops at our sockets minus
+    /// drops for other reasons. The latter must never be too few. So they are read after ours now,
+    /// but before ours when the gate became active.
     fn count(&mut self, drops: Option<Drops>) {
         if self.controller.is_open() {
             return;
         }
         self.unread = drops.is_none();
         let Some(now) = drops else { return };
-        // If it was unreadable when the gate became active, the count starts here.
+        // If the drops were unreadable when the gate became active, the count starts here.
         let ((ours, others), before) = *self.began.get_or_insert((now, self.turned_away));
         let turned_away = now.0.saturating_sub(ours).saturating_sub(now.1.saturating_sub(others));
-        // Drops of others at other sockets must not let the count fall.
+        // The count must not fall, even if other programs' sockets drop more than ours.
         self.turned_away = self.turned_away.max(before + turned_away);
     }
 
-    /// Gives the kernel a program for `rules`, which differ from those in force.
+    /// Attaches a program for `rules`, which differ from the rules in force.
     fn replace(&mut self, group: &Group, config: &Config, rules: Rules, drops: Option<Drops>) {
         let opens = rules == Rules::OPEN;
         let shares = rules.pass.iter().map(|prefix| (*prefix, 1.0)).chain(rules.limited.iter().copied());
@@ -185,8 +189,8 @@ mod tests {
     use crate::sched::overload::{Stay, WaitLimits};
     use crate::server::admin::waiting;
 
-    // Is the gate's count the increase of our drops less that of others? Is it absent while
-    // unreadable, and never less than before?
+    // Is the gate's count the increase of our drops minus the increase of the others'? Is it absent
+    // while unreadable, and does it never fall?
     #[test]
     fn what_cannot_be_read_is_absent() {
         let limits = Rules { rest: 0.5, ..Rules::OPEN };
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!(dropped(&mut gate, Some((150, 20))), Some(45), "others drop elsewhere");
         assert_eq!(dropped(&mut gate, None), None);
         assert_eq!(dropped(&mut gate, Some((170, 10))), Some(65));
-        // It becomes active again while nothing can be read, then opens.
+        // The gate becomes active again while the drops cannot be read, then opens.
         (gate.began, gate.controller.in_force) = (None, limits);
         assert_eq!(dropped(&mut gate, None), None);
         gate.controller.in_force = Rules::OPEN;
@@ -215,7 +219,7 @@ mod tests {
         assert_eq!(["131072\n", "49152\n", "20480\n", ""].map(|text| (scale(text) * 64.0) as u32), [64, 32, 13, 13]);
     }
 
-    // Does a program stay for some time per instruction, and no longer?
+    // Does a program stay for the time that its instructions demand, and no longer?
     #[test]
     fn programs_are_replaced_after_a_pause() {
         let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
@@ -225,7 +229,7 @@ mod tests {
         let mut gate = Gate::new(&config, &board.samples);
         let aside = Stay { in_line: 1, ..Stay::default() };
         let mut sampler = board.samples.sampler(0);
-        // This source sends so much that all others are admitted.
+        // This source sends so much that limiting it alone is enough.
         let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), [false; 2], || 7, &aside));
         let seen = Seen { standing: Standing::Fresh, shed: [0, 0], received: 0, lost: 0, is_busy: true };
         for _ in 0..2 {

@@ -2,10 +2,11 @@
 //! questions about the server. Questions come over HTTP (`/ /metrics /latency /latency.hlog
 //! /history /slow /capture /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
-//! One thread does all this, on a single-threaded tokio runtime that never handles a packet. The
+//! One thread does all this, on a single-threaded tokio runtime that never handles a datagram. The
 //! timers of handlers run on it too. Collector and probe are borrowed from the server's scope, but
-//! HTTP handlers may borrow nothing. So questions come over a channel to the loop in [`run`], which
-//! owns the borrows. It collects once for all questions that have arrived.
+//! the tasks of HTTP connections may borrow nothing. So questions come over a channel to the loop
+//! in [`run`], which holds the borrows. The loop collects measurements once for all questions that
+//! have arrived.
 
 pub(super) mod adapt;
 pub(super) mod cpus;
@@ -32,10 +33,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// How often histograms are collected without scrapes: the slot width of the finest window.
+/// How often histograms are collected if there are no scrapes: the slot width of the finest window.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
-/// How often captured requests are read during a capture, because the rings hold little more.
+/// How often captured requests are read during a capture. The queues hold little more than the
+/// requests of this time.
 const CAPTURES_EVERY: Nanos = Nanos::from_millis(20);
 
 /// The most connections of HTTP clients.
@@ -43,20 +45,20 @@ const CONNECTIONS: usize = 32;
 
 /// The control thread's view of its server. Called on the admin thread, so no method may block.
 pub(super) trait Probe: Pages {
-    /// Whether the server is healthy. Not healthy while it cannot recover by itself.
+    /// Whether the server is healthy. It is not if it cannot recover by itself.
     ///
     /// # Errors
     /// The reason, in one line of text.
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue lengths, as of now.
     fn gauges(&self) -> Gauges;
-    /// The handler's own metrics. `gauges` has their values once they are read.
+    /// The handler's own metrics. Once they are read, `gauges` has their values.
     fn own(&self) -> OwnMetrics;
     /// Datagrams that the kernel has dropped since the start; `None` if unreadable.
     fn kernel_dropped(&self) -> Option<u64>;
     /// Lets policies adapt to recent measurements. Called every second.
     fn adapt(&self, recent: &Recent);
-    /// Decides what the kernel drops. Called every [`DECIDE_EVERY`].
+    /// Lets the gate decide what the kernel drops. Called every [`DECIDE_EVERY`].
     fn turn_away(&self);
     /// How often to feed the supervisor's watchdog; `None` = no watchdog.
     fn watchdog_every(&self) -> Option<Nanos>;
@@ -64,13 +66,13 @@ pub(super) trait Probe: Pages {
     fn feed_watchdog(&self);
 }
 
-/// Stops [`run`] when dropped: it returns soon, and open connections are closed. Sending true makes
-/// [`run`] drop its listener, of which another process has a copy. It then accepts no more
-/// connections, but answers open ones.
+/// Stops [`run`] when this is dropped: [`run`] returns soon, and open connections are closed. To
+/// send true makes [`run`] drop its listener, because another process has a copy. It then accepts
+/// no more connections, but still answers open ones.
 pub(super) type Stopper = watch::Sender<bool>;
 
-/// The tokio runtime on which [`run`] works. While it does, the timers of every thread that has
-/// entered it run.
+/// The tokio runtime on which [`run`] works. While [`run`] works, the runtime also serves the
+/// timers of all threads that have entered it.
 ///
 /// # Errors
 /// When the kernel has no descriptors left.
@@ -81,7 +83,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 /// The questions that [`run`] answers.
 pub(super) type Questions = mpsc::Receiver<Question>;
 
-/// How long to wait for an answer: ten times what a busy server takes.
+/// How long to wait for an answer. A busy server takes a tenth of it.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// Asks a running server for its measurements, from any thread, with or without an admin endpoint.
@@ -94,20 +96,21 @@ pub struct Metrics {
 impl Metrics {
     /// The handle that asks from within this process, and the receiving end.
     pub(super) fn new() -> (Metrics, Questions) {
-        // Room for one question of each connection, for as many of closed connections, and for this
-        // process.
+        // Room for one question of each connection, for as many questions of connections that were
+        // closed, and for one of this process.
         let (asker, asked) = mpsc::channel(2 * CONNECTIONS + 1);
         (Metrics { asker }, asked)
     }
 
-    /// All counters and measurements as of now. [`Snapshot::to_json`] and
-    /// [`Snapshot::to_prometheus`] (feature `admin`) convert it to what the endpoint shows. `None`
-    /// while the server does not run: before [`Server::run`](crate::server::Server::run), and after
-    /// it has returned with the totals in its report.
+    /// The current counters and measurements. [`Snapshot::to_json`] and [`Snapshot::to_prometheus`]
+    /// (feature `admin`) convert them to the pages of the endpoint. `None` while the server does
+    /// not run: before [`Server::run`](crate::server::Server::run), and after it has returned. Its
+    /// report then has the totals.
     ///
-    /// Blocks for up to 100 ms, or for a second before [`Server::run`](crate::server::Server::run).
-    /// Slow own metrics of the handler add up to a second. So do not call it in a handler, whose
-    /// worker it would hold. An asynchronous task calls it by `spawn_blocking`.
+    /// Blocks for up to 100 ms; before [`Server::run`](crate::server::Server::run) for a second. If
+    /// the handler's own metrics are slow, it blocks for up to a second longer. So do not call it
+    /// in a handler, because it would block the worker. In an asynchronous task, call it by
+    /// `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.ask(|desk| desk.probe.own())?.read_now();
         self.ask(|desk| desk.snapshot())
@@ -116,20 +119,20 @@ impl Metrics {
     fn ask<T: Send + 'static>(&self, ask: impl FnOnce(&mut Desk<'_, '_>) -> T + Send + 'static) -> Option<T> {
         let (said, answered) = sync_channel(1);
         let question: Question = Box::new(move |desk| drop(said.try_send(ask(desk))));
-        // An unanswered question from before the start may still fill the channel.
+        // Questions that were asked before the start, and not answered, may still fill the channel.
         self.asker.try_send(question).ok()?;
         answered.recv_timeout(PATIENCE.into()).ok()
     }
 }
 
-/// Collects every second and answers `questions`, those of HTTP clients on `listener` included,
+/// Collects measurements every second, and answers `questions` and HTTP clients of `listener`,
 /// until the [`Stopper`] of `stop` is dropped. Runs on the calling thread.
 ///
-/// Answers within 100 ms while every worker is busy: collecting waits at most 20 ms, once for all
-/// pending questions. A client that stalls is disconnected and delays no other.
+/// Even while every worker is busy, it answers within 100 ms: collecting takes at most 20 ms, once
+/// for all pending questions. A client that stalls is disconnected and delays no other client.
 ///
-/// Afterwards the caller may use the collector again. Once the workers have stopped, one more
-/// [`Collector::collect`] makes the totals exact.
+/// After it has returned, the caller may use the collector again. Once the workers have stopped,
+/// one more [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
 /// When `listener` cannot be registered with `runtime`, or accepting connections fails for good.
@@ -155,12 +158,12 @@ pub(super) fn run(
 /// A question: a function to call on the thread of [`run`].
 type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 
-/// What a question may use. One desk serves all questions that arrived together.
+/// The data that a question may use. One desk serves all questions that arrived together.
 pub(super) struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
     probe: &'a dyn Probe,
     flight: &'a mut Flight<'m>,
-    /// The measurements as of now, once a question needed them.
+    /// The current measurements, once a question has needed them.
     snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -190,7 +193,7 @@ async fn control(
         tokio::select! {
             biased;
             Err(_) = stop.wait_for(|_| false) => return,
-            // Before the questions, so that many of them cannot starve it.
+            // The watchdog comes before the questions, so that many questions cannot starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
             _ = gate.tick() => {
                 desk.look();
@@ -204,7 +207,8 @@ async fn control(
             }
             _ = captures.tick(), if desk.flight.capturing.is_some() => desk.look_at_capture(),
             _ = tick.tick() => {
-                // Also because the kernel's counters may wrap between rare scrapes.
+                // Collects even without scrapes, because the kernel's counters may wrap between
+                // rare ones.
                 desk.collector.collect();
                 probe.adapt(&desk.collector.recent());
             }
@@ -212,7 +216,7 @@ async fn control(
     }
 }
 
-/// Ticks at once, then whenever `period` has passed since the last tick.
+/// An interval that ticks at once, then whenever `period` has passed since the last tick.
 fn every(period: Nanos) -> Interval {
     let mut interval = tokio::time::interval(period.into());
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

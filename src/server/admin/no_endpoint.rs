@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-/// Limits on clients, of which there are none.
+/// Empty, because there are no clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits;
 
@@ -14,12 +14,12 @@ impl Limits {
     pub(crate) const DEFAULT: Limits = Limits;
 }
 
-/// What pages ask of the server, which is nothing.
+/// Empty, because there are no pages.
 pub(crate) trait Pages {}
 
 impl<T> Pages for T {}
 
-/// What is recorded for pages, which is nothing.
+/// Empty, because nothing is recorded for pages.
 #[derive(Default)]
 pub(super) struct Flight<'m> {
     pub(super) capturing: Option<&'m ()>,

@@ -1,15 +1,16 @@
-//! Log messages about the last second: one line when a problem begins, and one when it has ended.
+//! Log messages about the state of the server: one line when a problem begins, and one when it has
+//! ended.
 
 use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::metrics::{Counts, Decision, GivenUp, Recent};
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
-/// Workers count as saturated above this utilisation over ten seconds. The policy `auto` also
-/// ignores so little idle time.
+/// Workers count as saturated above this utilisation over ten seconds. The policy `auto` uses the
+/// same limit for idle time.
 const SATURATED: f64 = 0.98;
 
-/// Fates that count as turned away by overload. Rates of the handler's own rules, and a stop, are
-/// not overload.
+/// The fates of requests that were turned away because of overload. `shed_rate` and `shed_draining`
+/// have other causes.
 const TURNED_AWAY: [Fate; 3] = [Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
 /// Log messages when GSO or the ring fails, and when it works again.
@@ -24,11 +25,12 @@ const GIVEN_UP: [[&str; 2]; 2] = [
     ],
 ];
 
-/// Interval of the calls of [`Said::say`]. On a busy host they come late.
+/// Interval between calls of [`Said::say`]. On a busy host they come late; a call that is later
+/// than [`LATE`] is logged as a pause.
 const SECOND: Nanos = Nanos::from_secs(1);
 const LATE: Nanos = Nanos::from_millis(500);
 
-/// What was logged so far, and the counts for the next messages.
+/// Remembers what was logged, and the counts at that time.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// When [`Said::say`] was last called.
@@ -38,13 +40,14 @@ pub(crate) struct Said {
     saturated: Onset,
     turning_away: Onset,
     given_up: [Onset; 2],
-    /// What had been turned away when turning away began.
+    /// How many requests had been turned away before the current problem began.
     turned_away: u64,
     decision: Option<Decision>,
 }
 
 impl Said {
-    /// Takes the counts and logs what is new since the last call. Call it once a second.
+    /// Compares the counts with those of the last call, and logs problems that have begun or ended.
+    /// Call it once a second.
     pub(crate) fn say(&mut self, counts: Counts, kernel_dropped: Option<u64>, now: Nanos) {
         let late = self.at.replace(now).map_or(Nanos::ZERO, |last| now.minus(last).minus(SECOND));
         if late >= LATE {
@@ -78,8 +81,8 @@ impl Said {
         }
     }
 
-    /// Logs when `workers` have had almost no idle time for seconds while `queued` requests wait,
-    /// and when that ends.
+    /// Logs when the workers have had almost no idle time for ten seconds while `queued` requests
+    /// wait, and when this ends.
     pub(crate) fn say_saturated(&mut self, recent: &Recent, workers: usize, queued: usize, now: Nanos) {
         match self.saturated.see(is_saturated(recent, workers, queued), QUIET, now) {
             Some(Turn::Begins) => {
@@ -103,8 +106,8 @@ impl Said {
         }
     }
 
-    /// Logs the decision, unless the last line had the same: policies can differ in more than a
-    /// line shows.
+    /// Logs the decision. A line that would equal the last one is left out: two policies may differ
+    /// in details that the line does not show.
     pub(crate) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
             let Decision { policy, budget_us, reserved, reason } = &decision;
@@ -132,7 +135,7 @@ mod tests {
     use crate::metrics::{Counter, WorkerMetrics};
     use crate::server::admin::logged;
 
-    // Are workers saturated that were never idle while requests waited?
+    // Do workers count as saturated if they were never idle while requests waited?
     #[test]
     fn workers_are_saturated_that_have_no_time() {
         let saturated = |busy_workers, idle_workers, queued| {
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
     }
 
-    // Is a decision one line until another one is logged?
+    // Is the same decision logged only once, until another one is?
     #[test]
     fn a_decision_is_logged_once() {
         let mut said = Said::default();
@@ -174,14 +177,15 @@ mod tests {
         assert!(log.contains("stood still") && log.contains("seconds=1.1"), "{log}");
     }
 
-    // Is a failed kernel feature one line, however often it is tried again, and one when it works?
+    // If a kernel feature fails, is there one line, however often it is tried again, and one line
+    // when it works again?
     #[test]
     fn what_is_given_up_is_two_lines_in_the_log() {
         let mut said = Said::default();
         let log = logged(|| {
             for second in 0..200 {
                 let fails = (5..150).contains(&second);
-                // A ring may be created and fail at once.
+                // A ring may be created but fail again at once.
                 let ring_fails = fails && second % 60 > 0;
                 let given_up = GivenUp { gso_sockets: 3 * usize::from(fails), ring_workers: usize::from(ring_fails) };
                 said.say_given_up(given_up, Nanos::from_secs(second));
@@ -195,8 +199,9 @@ mod tests {
         assert!(lines[0].contains("count=3") && lines[1].contains("count=1"), "{log}");
     }
 
-    // Is there one line, with fates, when requests begin to be shed or dropped? One with their
-    // number after ten seconds without? One for replies that were not sent?
+    // When requests begin to be shed or dropped, is there one line with their fates? After ten
+    // seconds without, is there one line with their number? Is there one line for replies that were
+    // not sent?
     #[test]
     fn what_is_turned_away_is_two_lines_in_the_log() {
         let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));

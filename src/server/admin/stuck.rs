@@ -1,17 +1,18 @@
-//! Whether workers make progress. `/readyz` and `/healthz` report a pool without progress. The
-//! supervisor's watchdog is fed as long as every worker makes progress.
+//! Detects workers that make no progress. `/readyz` and `/healthz` report a pool in which no worker
+//! makes progress. The supervisor's watchdog is fed only while every worker makes progress.
 //!
-//! For the watchdog, a worker makes progress if its loop has turned since the last feed, or if it
-//! sleeps. So it does if its current slice is shorter than `--unhealthy-after`. A long job passes
-//! checkpoints, and each begins a slice. Sleepers with waiting requests are no progress for
-//! `/healthz`, after the same time. A parked worker counts as asleep.
+//! For the watchdog, a worker makes progress if its loop has made a turn since the last feed, or if
+//! it sleeps or is parked. It also makes progress if its current slice is shorter than
+//! `--unhealthy-after`. A long job with checkpoints makes progress, because each checkpoint begins
+//! a slice. For `/healthz`, a pool in which requests wait while all workers sleep makes no
+//! progress, after the same time.
 //!
-//! If workers do not help one another (`isolated`), each is a pool of its own.
+//! If workers do not help one another (`isolated`), each worker counts as a pool of its own.
 //!
-//! A worker moves when its loop turns, and when a slice of its job ends: a handler with checkpoints
-//! moves every millisecond. A sleeping worker is well while nothing waits for it. The only cost for
-//! a worker is a counter. The worker metrics have the start of a slice, and each look compares
-//! turns with the look before.
+//! A worker *moves* when its loop makes a turn, and when a slice of its job ends. So a worker whose
+//! handler has checkpoints moves every millisecond. A sleeping worker is well while no request
+//! waits for it. The worker only counts its moves; each check compares the count with that of the
+//! last check.
 
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
@@ -67,12 +68,12 @@ impl Pool {
     }
 }
 
-/// Observations kept from one look to the next.
+/// Observations that are kept from one check to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
-    /// The time since which every look has found waiting jobs, for each pool.
+    /// For each pool, the time since which every check has found waiting jobs.
     waiting_since: Vec<Option<Nanos>>,
     reported: Onset,
     /// When every worker had last made progress.
@@ -104,8 +105,8 @@ impl Watch {
         }
     }
 
-    /// Looks at all workers. Returns the pool that has been stuck for longest. Logs when a pool
-    /// gets stuck, and when none is stuck any more.
+    /// Checks all workers. Returns the pool that has been stuck for longest. Logs when a pool gets
+    /// stuck, and when no pool is stuck any more.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
@@ -123,8 +124,8 @@ impl Watch {
     }
 
     /// The first worker without progress: it has not moved since the last feed, and does not sleep.
-    /// A worker in a slice that began less than `bound` ago makes progress (zero = without limit).
-    /// If there is none, the next feed counts from here.
+    /// A worker whose slice began less than `bound` ago makes progress (zero = without limit). If
+    /// every worker makes progress, progress counts from now on for the next feed.
     pub(crate) fn standing(
         &mut self,
         metrics: &WorkerMetrics,
@@ -214,7 +215,8 @@ mod tests {
         }
     }
 
-    // Is a pool of sleepers stuck if work waits at every look, but not if it has only just arrived?
+    // If all workers of a pool sleep, is it stuck if work has waited at every check, but not if it
+    // has only just arrived?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
         let metrics = WorkerMetrics::new(3);
@@ -254,7 +256,8 @@ mod tests {
         }
     }
 
-    // Is a server not stuck if its jobs may take a scaled second between two checkpoints?
+    // With a time scale, may jobs take a scaled second between two checkpoints without counting as
+    // stuck?
     #[test]
     fn steps_are_scaled() {
         let metrics = WorkerMetrics::new(1);
@@ -266,8 +269,8 @@ mod tests {
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }
 
-    // Does a worker count as standing still that neither turns nor sleeps, and whose slice is too
-    // long?
+    // Does a worker count as standing still if it makes no turn, does not sleep, and its slice is
+    // too long?
     #[test]
     fn what_stands_still_is_found() {
         let metrics = WorkerMetrics::new(2);
@@ -289,8 +292,8 @@ mod tests {
         assert_eq!(standing([true, false], MS(50), MS(109)), None, "it has passed a checkpoint");
     }
 
-    // After a worker has stood still, does the watchdog go unfed until it moves, however often it
-    // is looked at?
+    // After a worker has stood still, is the watchdog not fed until the worker moves, however often
+    // it is checked?
     #[test]
     fn progress_counts_from_the_last_feed() {
         let metrics = WorkerMetrics::new(2);

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Far longer than any test here takes: a test that reaches it fails instead of hanging.
+/// A test that takes this long fails instead of hanging. It is far longer than any test here takes.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The answer to an unknown path.
@@ -30,7 +30,7 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
             let (questions, mut collector) = (Metrics::new(), Collector::new(metrics));
             run(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
         });
-        // Moved in, so that a panicking client also stops the endpoint.
+        // The stopper is moved into the thread, so that a panicking client also stops the endpoint.
         let stopper = stopper;
         client(address);
         drop(stopper);
@@ -59,8 +59,8 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-/// Can a page of another origin neither read the server's answers nor start what only operators may
-/// start? Can operators? May any prober ask for health, and may another site link to the page?
+/// Is a page of another origin kept from reading answers and from starting captures, while
+/// operators may do both? May any prober ask for health, and may another site link to the page?
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
@@ -142,11 +142,11 @@ fn metrics_come_in_the_accepted_format() {
     });
 }
 
-/// Do silent clients leave room for one that sends? Method: more silent clients than connections,
-/// all kept open.
+/// If silent clients take all connections, is a client that sends still answered? Method: more
+/// silent clients than connections, all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
-    // So long that no other limit disconnects a client.
+    // The other limits are so long that they disconnect no client.
     let patience = Nanos::from(2 * GIVE_UP_AFTER);
     let limits = Limits { connections: 4, header: patience, connection: patience };
     with_endpoint(limits, &WorkerMetrics::new(1), |address| {
@@ -156,9 +156,9 @@ fn silent_clients_do_not_block_others() {
     });
 }
 
-/// Is a client disconnected that never finishes its header, takes too long in total, or sends too
-/// much? Method: the limit in question is short, the others are long. A read returns when the
-/// endpoint closes.
+/// Is a client disconnected if it never finishes its header, takes too long in total, or sends too
+/// much? Method: the tested limit is short, the others are long. A read returns when the endpoint
+/// closes.
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
@@ -188,8 +188,8 @@ fn is_cut_off(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// Does an endpoint that drops its listener answer what it has accepted, and leave later
-/// connections to the other process?
+/// If an endpoint drops its listener, does it answer the connections that it has accepted, and
+/// leave later ones to the other process?
 #[test]
 fn a_released_listener_is_another_process_s() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -204,11 +204,12 @@ fn a_released_listener_is_another_process_s() {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");
         open.write_all(b"GET /healthz HTTP/1.1\r\n").expect("a connection");
-        // Accepted by now, because connections are accepted in order.
+        // The connection is accepted by now, because connections are accepted in order.
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         stopper.send(true).expect("it runs");
         let deadline = std::time::Duration::from_millis(20);
-        // Until it has dropped the listener it may still accept, and then answers.
+        // Until the endpoint has dropped the listener, it may still accept a connection, which it
+        // then answers.
         let left = std::iter::repeat_with(|| {
             let mut late = TcpStream::connect(address).expect("the other process listens");
             late.set_read_timeout(Some(deadline)).expect("a timeout");
@@ -229,8 +230,8 @@ fn a_released_listener_is_another_process_s() {
     });
 }
 
-/// Is a capture a trace of what ended meanwhile? Is there one at a time, and does a client that
-/// leaves make room?
+/// Is a capture a trace of the requests that ended meanwhile? Is there only one at a time, and can
+/// another begin once its client has left?
 #[test]
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);
@@ -273,7 +274,8 @@ fn one_client_captures_at_a_time() {
     });
 }
 
-// Is a metric that takes too long absent with all after it, and logged once until it was read?
+// If one of the handler's metrics takes too long, are it and all later ones absent? Is it logged
+// once, until it was read?
 #[test]
 fn what_takes_too_long_is_absent_and_logged_once() {
     let mut own = Vec::new();
@@ -285,7 +287,7 @@ fn what_takes_too_long_is_absent_and_logged_once() {
         let (said, done) = channel();
         own.read(move || said.send(()).expect("the test waits"));
         done.recv().expect("read");
-        // The thread has read both, and is still at the second.
+        // The reading thread has finished the first metric, and is still at the second.
         own.values().iter().map(|own| own.value).collect::<Vec<_>>()
     };
     for _ in 0..2 {

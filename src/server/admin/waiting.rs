@@ -6,19 +6,19 @@ use crate::sched::MaxWait;
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 
-/// The kernel's time for a request's way in and out with stock sockets.
+/// The kernel's time to receive a request and to send its reply, with plain UDP sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
 
-/// Bytes of a receive buffer that the kernel books for a small datagram: it reserves twice the
-/// requested size.
+/// Bytes of the requested buffer size that a small datagram takes. The kernel books 832 bytes for
+/// it, but also reserves twice the requested size.
 const BOOKED_BYTES: u64 = 832 / 2;
-/// The smallest receive buffer: the kernel's default. Doubled by the kernel, it holds a burst of
+/// The smallest receive buffer, the kernel's default. The kernel doubles it, so it holds a burst of
 /// 512 small datagrams.
 const RECEIVE_BUFFER_MIN: usize = 212_992;
 
-/// The receive buffer of a socket, so small that all that waits in it can still be served. With a
-/// fixed `max_wait` it holds what a worker that does nothing else takes out within that time. On a
-/// core that is `time_scale` times slower, it holds work for as many seconds.
+/// The receive buffer of a socket, in bytes. It is limited so that all datagrams in it can still be
+/// served in time. With a fixed `max_wait`, it holds as many datagrams as a worker can shed within
+/// this time. On cores that are `time_scale` times slower, it holds fewer datagrams by this factor.
 pub(crate) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     let most = RECV_BUFFER_BYTES / usize::try_from(time_scale).unwrap_or(usize::MAX);
     let bytes = match max_wait {
@@ -28,7 +28,7 @@ pub(crate) fn receive_buffer(max_wait: MaxWait, time_scale: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(RECEIVE_BUFFER_MIN)
 }
 
-/// Time that each request takes of a worker outside its handler.
+/// The time outside the handler that each request takes of a worker.
 pub(crate) fn beside(config: &Config) -> Nanos {
     let overheads = config.overheads_scaled();
     if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL }
@@ -43,8 +43,8 @@ pub(crate) fn max_wait(limits: &WaitLimits) -> Option<Nanos> {
 mod tests {
     use super::*;
 
-    // Does a buffer hold what can be taken out within the limit, at least the kernel's default, and
-    // the maximum without a fixed limit?
+    // Does a buffer hold as many datagrams as can be shed within the limit, and at least the
+    // kernel's default? Is it the maximum without a fixed limit?
     #[test]
     fn a_socket_holds_what_can_be_taken_out_within_the_bound() {
         let bytes = |bound, scale| receive_buffer(MaxWait::For(bound), scale);

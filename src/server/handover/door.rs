@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 /// Number of successors that may wait; one is served at a time.
 const BACKLOG: i32 = 4;
 
-/// The listening Unix socket of the hand-over, with its file. The server that owns the file removes
-/// it at its end.
+/// The Unix socket at which successors connect, with its file. The server that owns the file
+/// removes it when it ends.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(super) listener: Socket,
     path: PathBuf,
-    /// Whether this server owns the file: from when it serves until a successor does.
+    /// Whether this server owns the file: from the time when it serves until a successor serves.
     pub(crate) own: AtomicCell<bool>,
 }
 
@@ -27,8 +27,8 @@ impl Door {
     /// removing it.
     ///
     /// # Errors
-    /// The kernel's error. It is [`io::ErrorKind::AddrInUse`] also if `path` is not a socket, or
-    /// another server listens there.
+    /// The kernel's error. It is [`io::ErrorKind::AddrInUse`] if another server listens at `path`,
+    /// or if `path` is a file but no socket.
     pub(crate) fn open(path: &Path) -> io::Result<Door> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
@@ -57,7 +57,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         if self.own.load() {
-            // It may have been removed already.
+            // An error is ignored, because the file may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,5 @@
-//! The messages of a hand-over: JSON, one per packet of a Unix socket that keeps packet boundaries,
-//! with file descriptors attached.
+//! The messages of a hand-over. Each is JSON in one packet of a Unix socket that keeps packet
+//! boundaries, with file descriptors attached.
 
 use crate::time::Nanos;
 use rustix::io::{Errno, retry_on_intr};
@@ -18,16 +18,16 @@ use std::path::Path;
 /// Version of these messages. Programs with different versions do not hand over to each other.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// The most descriptors attached to one message; the kernel takes 253.
+/// The most descriptors attached to one message; the kernel would take 253.
 const DESCRIPTORS_MAX: usize = 64;
 
 /// The longest message in bytes: `Begin` has at most 11 bytes for each of 4,096 sockets.
 const MESSAGE_BYTES_MAX: usize = 65_536;
 
-/// How long a message may wait for room. The other side reads each at once.
+/// How long a message may wait for room in the socket. The other side reads messages at once.
 const SEND_WITHIN: Nanos = Nanos::from_secs(1);
 
-/// The messages between the two processes, in this order. README.md argues each step.
+/// The messages between the two processes, in this order. README.md explains each step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub(super) enum Message {
@@ -35,21 +35,21 @@ pub(super) enum Message {
     Hello { protocol: u32, version: String },
     /// The predecessor refuses and keeps serving.
     Refused { reason: String },
-    /// The predecessor agrees. The descriptors of `sockets` UDP sockets, the admin listener and
-    /// this socket's listener follow. `kept`: the sockets outlive both servers. `gro`: they are
-    /// received from in GRO batches. `watchdog_us`: how often the predecessor's supervisor expects
-    /// a sign of life.
+    /// The predecessor agrees. The descriptors follow: `sockets` UDP sockets, the admin listener,
+    /// and the listener of this Unix socket. `kept` = another process keeps the sockets beyond both
+    /// servers. `gro` = the predecessor receives GRO batches. `watchdog_us` = the interval of the
+    /// supervisor's watchdog.
     Offer { sockets: usize, kept: bool, gro: bool, watchdog_us: Option<u64> },
     /// The message carries some of the descriptors.
     Descriptors,
-    /// The successor has prepared everything and only has to begin.
+    /// The successor has prepared everything, and waits for `Begin`.
     Ready,
     /// The predecessor has stopped receiving. `dropped` has its last readings of the kernel's drop
     /// counters, by socket.
     Begin { dropped: Vec<Option<u32>> },
     /// The successor has begun to serve.
     Serving,
-    /// The predecessor finishes what it has received, and ends.
+    /// The predecessor finishes the requests that it has received, and ends.
     Leaving,
     /// The predecessor keeps serving, and the successor must not serve.
     Staying { reason: String },
@@ -74,8 +74,8 @@ pub(super) struct Connection(Socket);
 #[derive(Debug)]
 pub(super) enum Heard {
     Message(Message, Vec<OwnedFd>),
-    /// The other end was closed. A living process says why before it closes, so the other process
-    /// has died.
+    /// The other end was closed without a message. A living process says why before it closes, so
+    /// the other process has died.
     Gone,
     /// No message came in time.
     Late,
@@ -94,8 +94,8 @@ impl Connection {
         Connection::new(socket)
     }
 
-    /// Checks that the other process belongs to this user, as the kernel saw it when it connected
-    /// or listened.
+    /// Checks that the other process belongs to the same user. The kernel recorded the user when
+    /// that process connected or listened.
     pub(super) fn check_peer(&self) -> io::Result<()> {
         let (peer, own) = (sockopt::socket_peercred(&self.0)?.uid, rustix::process::geteuid());
         if peer == own {
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Waits for the next message, at most for `patience`.
     pub(super) fn hear(&self, patience: Nanos) -> io::Result<Heard> {
-        // The kernel reads zero as a wait without end.
+        // At least 1 ms, because the kernel takes zero as a wait without limit.
         self.0.set_read_timeout(Some(patience.max(Nanos::from_millis(1)).into()))?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    // Is silence told apart from death? Is something that is no message an error?
+    // Are a silent peer and a closed connection told apart? Is a packet that is no message an
+    // error?
     #[test]
     fn silence_is_not_death() {
         let [one, other] = pair();

@@ -1,5 +1,5 @@
-//! Restarts without loss: a starting server takes the sockets of the running one. README.md argues
-//! each step.
+//! Restarts without loss: a starting server takes over the sockets of the running one. README.md
+//! explains each step.
 
 mod door;
 mod message;
@@ -12,7 +12,6 @@ pub(crate) use successor::{Predecessor, ask};
 
 use crate::time::Nanos;
 
-/// How long to wait for the other process's next message. The longest wait is for a successor's
-/// preparation. Before it says that it is ready, it makes packets and threads for up to 1,024
-/// workers.
+/// How long to wait for the other process's next message. The longest wait is for `Ready`: a
+/// successor first makes packets and threads for up to 1,024 workers.
 const PATIENCE: Nanos = Nanos::from_secs(10);

@@ -13,25 +13,26 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-/// How long a process that connects may take to say what it wants.
+/// How long a process that connects may take to send `Hello`.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
-/// The longest time in which neither process receives. The successor's workers already run and only
-/// wait for the message.
+/// The longest time in which neither process receives. It is short, because the successor's workers
+/// already run and only wait for the message.
 const SERVING_WITHIN: Nanos = Nanos::from_secs(1);
-/// How often to check whether the server was asked to stop meanwhile.
+/// How often a predecessor that waits checks whether it was asked to stop.
 const LOOK_EVERY: Nanos = Nanos::from_millis(20);
-/// The pause after a failed `accept`, because a missing resource does not return at once.
+/// The pause after a failed `accept`. Without it, a lack of descriptors or memory would keep this
+/// loop busy.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
-/// A successor that has asked.
+/// A successor that has asked for the sockets.
 #[derive(Debug)]
 pub(crate) struct Asked {
     connection: Connection,
-    /// Version of its program, for the log.
+    /// Version of the successor's program, for the log.
     version: String,
 }
 
-/// What a successor is offered.
+/// The content of an offer to a successor; see [`Message::Offer`].
 pub(crate) struct Given<'a> {
     pub(crate) sockets: &'a [Socket],
     pub(crate) kept: bool,
@@ -39,7 +40,8 @@ pub(crate) struct Given<'a> {
     pub(crate) watchdog: Option<Duration>,
 }
 
-/// Accepts successors at `door` until the writing end of `end` is closed.
+/// Accepts successors at `door`, and passes each to `asked`, until the writing end of `end` is
+/// closed.
 pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     loop {
         let mut ready =
@@ -65,7 +67,7 @@ pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
 fn hear(door: &Door) -> io::Result<Asked> {
     let connection = Connection::new(door.listener.accept()?.0)?;
     let refused = |reason: String| {
-        // If it has ended, it needs no answer.
+        // An error is ignored, because a process that has ended needs no answer.
         let _ = connection.send(&Message::Refused { reason: reason.clone() });
         io::Error::other(reason)
     };
@@ -80,11 +82,11 @@ fn hear(door: &Door) -> io::Result<Asked> {
 }
 
 impl Asked {
-    /// Offers what is `given`, the `door` and the admin `listener`. `Ok` once the successor only
-    /// has to begin.
+    /// Offers the `given` sockets, the `door` and the admin `listener`. `Ok` once the successor has
+    /// prepared everything and waits for [`Asked::begin`].
     ///
     /// # Errors
-    /// Why it cannot begin.
+    /// Why the successor cannot begin.
     pub(crate) fn offer(
         &self,
         Given { sockets, kept, gro, watchdog }: Given<'_>,
@@ -104,8 +106,8 @@ impl Asked {
     }
 
     /// Lets the successor begin, now that this server has stopped receiving. `dropped` has the
-    /// kernel's drop counters at that moment, by socket. `Ok` once the successor serves: this
-    /// server must then finish what it has received, and end.
+    /// kernel's drop counters at that moment, by socket. `Ok` once the successor serves. This
+    /// server must then finish the requests that it has received, and end.
     ///
     /// # Errors
     /// Why the successor does not serve.
@@ -116,13 +118,13 @@ impl Asked {
             Heard::Message(Message::Serving, _) => {}
             heard => return Err(unexpected(heard)),
         }
-        // From here on it cannot be undone.
+        // Once this message is sent, the hand-over cannot be undone.
         self.connection.send(&Message::Leaving).map_err(failed)
     }
 
     /// Tells the successor that this server will not hand over, for `reason`.
     pub(crate) fn refuse(&self, reason: &str) {
-        // If it has ended, it needs no answer.
+        // An error is ignored, because a process that has ended needs no answer.
         let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
     }
 

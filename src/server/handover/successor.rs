@@ -13,10 +13,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What a running server gives its successor: its UDP sockets, its admin listener, its door, and
-/// the connection to it.
+/// the connection between the two.
 pub(crate) type Offered = (Vec<OwnedFd>, TcpListener, Door, Predecessor);
 
-/// The server from which a successor takes over. It serves until the successor does.
+/// The server from which this process takes over. It serves until this process does.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     connection: Connection,
@@ -30,12 +30,12 @@ pub(crate) struct Predecessor {
     inodes: Vec<u64>,
 }
 
-/// How long to wait for the predecessor's last message. It decides as soon as it gets a CPU. If it
-/// gets none for this long, it later finds the message that this server serves.
+/// How long to wait for the predecessor's last message. The predecessor sends it as soon as it gets
+/// a CPU. If it gets none for so long, it later reads the message `Serving`, and leaves.
 const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Asks the server that listens at `path` for its sockets; `None` if there is no server. Nothing
-/// changes if this process then goes away because the offer does not fit.
+/// Asks the server that listens at `path` for its sockets; `None` if there is no server. If the
+/// offer does not fit, this process may simply end; the running server keeps serving.
 pub(crate) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
     let connection = match Connection::open(path) {
         Ok(connection) => connection,
@@ -69,25 +69,26 @@ pub(crate) fn ask(path: &Path) -> Result<Option<Offered>, HandOverError> {
 }
 
 impl Predecessor {
-    /// Says that this server only has to begin, and waits until it may. Returns the last readings
-    /// of the kernel's drop counters, by inode; empty if the predecessor has died.
+    /// Says that this server has prepared everything, and waits until it may begin. Returns the
+    /// last readings of the kernel's drop counters, by inode; empty if the predecessor has died.
     pub(crate) fn await_begin(&self) -> Result<Vec<(u64, Option<u32>)>, HandOverError> {
         if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
         }
         match self.connection.hear(PATIENCE)? {
             Heard::Message(Message::Begin { dropped }, _) => Ok(self.inodes.iter().copied().zip(dropped).collect()),
-            // The last holder of the sockets keeps them, and what waits in them.
+            // The predecessor has died, so this process alone holds the sockets and the datagrams
+            // in them.
             Heard::Gone => Ok(Vec::new()),
             heard => Err(unexpected(heard)),
         }
     }
 
-    /// Says that this server serves, and waits until the predecessor leaves or has died. Returns
-    /// the reason if the predecessor keeps serving after all.
+    /// Says that this server serves, and waits until the predecessor leaves or has died. If the
+    /// predecessor keeps serving nevertheless, returns its reason.
     pub(crate) fn say_serving(self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
-            // What it said before it closed can still be read.
+            // A message that the predecessor sent before it closed can still be read.
             tracing::debug!("the predecessor has closed the connection");
         }
         match self.connection.hear(FAREWELL_WITHIN) {

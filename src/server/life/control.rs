@@ -1,4 +1,4 @@
-//! The control threads' view of a server: what they know and change. `admin` uses it only through
+//! The state by which the control threads observe and change a server. `admin` uses it only through
 //! its traits.
 
 use super::panics;
@@ -26,17 +26,17 @@ use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, Once};
 
-/// The longest expected time between two checkpoints of a handler with checkpoints, before the time
-/// scale: a thousand checkpoint steps of `spin`.
+/// The longest expected time between two checkpoints, for handlers that have checkpoints, before
+/// the time scale. It is a thousand steps of the bench handler's work `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// The phase of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Serving,
-    /// The server still serves everything, but says that it is not ready.
+    /// The server still serves everything, but reports that it is not ready.
     LameDuck,
-    /// The server finishes what it has received.
+    /// The server receives no new datagrams, and finishes the requests that it has received.
     Draining,
     /// A successor has the sockets, and counts the kernel's drops.
     HandedOver,
@@ -50,7 +50,7 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     pub(super) common: &'c Common<'s, 'e, H, M>,
     /// The current configuration, its source, and the result of the last reload.
     pub(super) reloads: Reloads,
-    /// Makes the log say only once that the host's addresses cannot be read.
+    /// Limits the warning that the host's addresses cannot be read to one log line.
     addresses_unread: Once,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
     pub(super) phase: AtomicCell<Phase>,
@@ -61,13 +61,13 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that
     /// waits for the stop.
     pub(super) drops: Mutex<Drops>,
-    /// Makes the log say only once that drops cannot be read.
+    /// Limits the warning that drops cannot be read to one log line.
     pub(super) drops_unread: Once,
-    /// What was logged. Used by the admin thread once a second.
+    /// State for log lines that must not repeat. Used by the admin thread once a second.
     said: Mutex<Said>,
     /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
-    /// The metrics of the handler's own.
+    /// The handler's own metrics.
     own: OwnMetrics,
     /// The current policy and its adaptation. Used by the admin thread once a second, and by the
     /// thread that waits for demands.
@@ -126,8 +126,8 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         self.conduct.supervisor.ready(&self.reloads.live().config);
     }
 
-    /// Reads the host's addresses again. Not on the admin thread, because the kernel takes 50 ms
-    /// for 20,000 addresses.
+    /// Reads the host's addresses again. Do not call it on the admin thread, because the kernel
+    /// takes 50 ms for 20,000 addresses.
     pub(super) fn refresh_addresses(&self) {
         match self.bound.filter.refresh() {
             Ok(false) => {}
@@ -155,10 +155,11 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         }
     }
 
-    /// Applies `new`, which differs from `live` only in settings that may change.
+    /// Applies `new`, which differs from `live` only in settings that may change while the server
+    /// runs.
     fn take(&self, live: &Config, new: &Config) {
         let follows = |config: &Config| (config.policy, config.slice, config.optimise, config.pools.clone());
-        // The admin thread holds this lock from reading the configuration until it has followed it.
+        // The lock is held until `new` is applied, because the admin thread adapts the same state.
         let mut following = lock(&self.following);
         following.set_max_wait(new.max_wait_scaled());
         self.bound.board.limits.store(Arc::new(following.limits));
@@ -166,7 +167,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             let limits = following.limits;
             *following = adaptation(new);
             following.limits = limits;
-            // Under the lock, so that the last announced policy is the current one.
+            // Under the lock, so that the workers' policy and `following` stay the same.
             self.shared.switch(&following.made.policy);
         }
     }
@@ -190,7 +191,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
             _ => format!("queue{pool}"),
         };
-        // A queue of this policy, or one with requests that an earlier policy left.
+        // Only queues of this policy are shown, and queues with requests that an earlier policy
+        // left.
         let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
         let queues = self.shared.queue_lengths().into_iter().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
@@ -222,7 +224,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             reason_names: H::REASON_NAMES,
             own: self.own.values(),
             spawned: self.bound.spawning.0.ends(),
-            // `Desk::gauges` adds these.
+            // `Desk::gauges` adds the explained delays.
             #[cfg(feature = "admin")]
             blocked: Default::default(),
         }
@@ -251,7 +253,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         said.say(self.bound.board.metrics.counts(), dropped, now);
         said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
-        // Workers whose receives failed try again.
+        // Wakes workers whose receives failed, so that they try again.
         self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
         self.stuck();
         let mut following = lock(&self.following);
@@ -275,7 +277,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.conduct.supervisor.watchdog_every()
     }
 
-    /// Always fed during a stop, which the drain timeout bounds.
+    /// During a stop the watchdog is always fed, because the drain timeout already bounds the stop.
     fn feed_watchdog(&self) {
         let (bound, is_asleep) = (self.reloads.live().config.unhealthy_after, |worker| self.shared.is_asleep(worker));
         let healthy = self.healthy().is_ok();

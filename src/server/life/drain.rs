@@ -1,5 +1,5 @@
-//! The steps of a stop, from the first demand until the sockets accept nothing more. Section 4 of
-//! `runtime/sleep/README.md` argues them.
+//! The steps of a stop, from the first demand until no datagram can enter the sockets. `README.md`
+//! in this folder explains them.
 
 use super::control::{Control, Phase};
 use super::serving::REFRESH_EVERY;
@@ -15,8 +15,8 @@ use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// Time for workers to reach a checkpoint once the drain is over. After it their handlers count as
-/// stuck.
+/// Once the drain is over, workers have this time to reach a checkpoint. After it their handlers
+/// count as stuck.
 pub(super) const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
 /// How often a draining server checks whether it is done.
@@ -24,9 +24,10 @@ const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
 impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, M> {
     /// Stops the server. It first serves on as a lame duck, then shuts the gate. The workers serve
-    /// what was received, until the drain timeout or a second demand. Then they have
+    /// all received requests, until the drain timeout or a second demand to stop. Then they have
     /// [`STUCK_AFTER`] to reach a checkpoint. If another process has the sockets, datagrams in them
-    /// stay there. Returns whether a demand ended the drain, and what is left of the drain timeout.
+    /// stay there. Returns whether a second demand ended the drain, and how much of the drain
+    /// timeout is left.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>,
@@ -68,7 +69,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         (again, Nanos::ZERO)
     }
 
-    /// Serves on while load balancers learn to send requests elsewhere. A second demand ends this.
+    /// Serves on while load balancers learn to send requests elsewhere. A second demand to stop
+    /// ends this.
     fn be_lame_duck(&self, demands: &mut Demands) {
         let lame_duck = self.reloads.live().config.lame_duck;
         let end = clock::now().plus(lame_duck);
@@ -126,12 +128,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         }
     }
 
-    /// Ends every datagram that waits in the sockets, behind a shut gate.
+    /// Sheds every datagram that waits in the sockets. The gate must be shut.
     fn shed_waiting(&self, engine: &mut impl Engine<Job = Job<'s, 'e, H, M>>) {
         let mut jobs = Vec::with_capacity(BATCH);
         for owner in if self.leaves_sockets() { 0..0 } else { 0..self.bound.config.workers } {
             while engine.receive(owner, &mut jobs).datagrams > 0 {
-                // Batch by batch, so that the packets of one batch can be reused for the next.
+                // Each batch is ended before the next, so that its packets can be reused.
                 jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
                 engine.flush();
             }
@@ -139,9 +141,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
     }
 }
 
-/// The steps of a drain. Workers serve throughout; each step waits, by `until`, for a condition.
-/// `group` has the sockets in which datagrams may wait. `spawned` gives the number of unfinished
-/// pieces of spawned work.
+/// The steps of a drain. Workers serve all the time; each step calls `until` to wait for a
+/// condition. `group` has the sockets in which datagrams may wait. `spawned` returns the number of
+/// unfinished pieces of spawned work.
 ///
 /// # Errors
 /// The first error of `until`.
@@ -154,10 +156,10 @@ fn drain<J: Send, E>(
     mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
 ) -> Result<(), E> {
     until(&|| !group.is_some_and(Group::has_waiting))?;
-    // Nothing more can be received. A worker may hold a batch that it has not counted yet. Once
-    // every worker has moved, everything is counted.
+    // Nothing more can be received, but a worker may hold a batch that it has not counted yet. Once
+    // every worker has made a turn, all batches are counted.
     let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
-    // A sleeping worker turns once when it is woken.
+    // A sleeping worker makes a turn when it is woken.
     (0..metrics.workers()).for_each(|worker| shared.wake(worker));
     until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))?;
     until(&|| metrics.in_flight() == 0 && spawned() == 0)?;

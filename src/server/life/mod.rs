@@ -1,4 +1,4 @@
-//! A server's life: start, service, reload, hand-over, stop. [`run`] calls all of these.
+//! A server's life: start, service, reload, hand-over and stop. [`run`] does all of these.
 
 mod control;
 mod drain;

@@ -1,4 +1,4 @@
-//! Answers what the pages of the endpoint ask about the server.
+//! Answers the questions of the admin endpoint's pages about the server.
 
 use super::control::{Control, Phase};
 use crate::handler::Service;
@@ -16,8 +16,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     fn ready(&self) -> Result<(), String> {
         match self.phase.load() {
             Phase::Serving => {}
-            // Connections accepted before the successor had the listener ask about the address,
-            // which is served.
+            // The client asks about the address, which the successor serves now. Its connection was
+            // accepted before the successor had the listener.
             Phase::HandedOver => return Ok(()),
             Phase::LameDuck => return Err("lame duck".to_owned()),
             Phase::Draining => return Err("draining".to_owned()),

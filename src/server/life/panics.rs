@@ -1,9 +1,9 @@
 //! Logs panics of handlers, one line each and a few per second, without blocking a worker on the
 //! log.
 //!
-//! The default hook writes to standard error from the panicking thread. An unread pipe would then
-//! stop every worker that serves a bad request. So this hook only stores the lines, and the control
-//! thread logs them once a second.
+//! The default hook writes to standard error from the panicking thread. If standard error is a full
+//! pipe that no process reads, the worker would block. So this hook only stores the lines, and the
+//! control thread logs them once a second.
 
 use crate::output::{LogWriter, plain};
 use crate::runtime::continuation::{is_contained, lock, panic_message};
@@ -18,7 +18,7 @@ const LINES_PER_SECOND: usize = 10;
 /// The longest part of a panic's message that is logged, in characters.
 const MESSAGE_MAX: usize = 500;
 
-/// Lines not yet logged, and the number of panics without a line.
+/// Lines that are not logged yet, and the number of panics without a line.
 static PENDING: Mutex<(Vec<String>, u64)> = Mutex::new((Vec::new(), 0));
 
 /// Installs a hook that stores a line for every panic that a server catches, for [`log_pending`].
@@ -31,7 +31,7 @@ pub(super) fn keep_contained() {
     });
 }
 
-/// Logs what the hook has stored.
+/// Logs the lines that the hook has stored.
 pub(super) fn log_pending() {
     let (lines, more) = mem::take(&mut *lock(&PENDING));
     lines.iter().for_each(|line| say(line));
@@ -49,7 +49,7 @@ fn keep(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// The log line of a panic. Its message may contain a client's text.
+/// The log line of a panic. It is cleaned, because the message may contain text from a client.
 fn line(panic: &PanicHookInfo<'_>) -> String {
     let message = one_line(panic_message(panic.payload()).unwrap_or("(no message)"));
     let whose = if thread::current().name() == Some(READER) { "metric of a handler" } else { "handler" };
@@ -76,7 +76,7 @@ fn say(line: &str) {
 mod tests {
     use super::*;
 
-    // Does a message stay one line of bounded length, whatever a client put into it?
+    // Is a message one line of bounded length, whatever a client put into it?
     #[test]
     fn a_message_is_one_line() {
         assert_eq!(one_line("plain \u{e9} text"), "plain \u{e9} text");

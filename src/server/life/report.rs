@@ -14,8 +14,8 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Decided by what was lost and whether blocking tasks were `all_done`, not by how long the
-    /// stop took or whether it was hastened.
+    /// [`Ended::Forced`] if work was lost, or blocking tasks were not `all_done`. The length of the
+    /// stop, or a second demand, alone does not matter.
     pub(crate) fn with(totals: &Snapshot, all_done: bool) -> Ended {
         let lost =
             totals.fates.shed_draining + totals.fates.in_flight + totals.gauges.spawned[SpawnEnd::Stopped as usize];

@@ -1,5 +1,5 @@
-//! Runs a server: its threads start, work, drain and end. `runtime/sleep/README.md` argues the
-//! order of a stop.
+//! Runs a server: starts its threads, lets them serve, and stops them. `README.md` in this folder
+//! explains the order of a stop.
 
 use super::control::Control;
 use super::drain::STUCK_AFTER;
@@ -47,7 +47,7 @@ const EXIT_FAILED: i32 = 1;
 /// The kernel's default timer slack.
 const TIMER_SLACK_NS: i32 = 50_000;
 
-/// Time for the steps of a stop after the drain, if no code of the handler delays them.
+/// How long the steps of a stop after the drain may take, beyond the drain timeout.
 const REST: Nanos = Nanos::from_secs(2);
 
 /// Serves `requests` on cores of kind `C`. `make` runs the handler on a packet.
@@ -67,7 +67,8 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let own = OwnMetrics::start(own_metrics)?;
     let bound = bound;
     let signals_end = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
-    // Dropped after everything that a handler leaves behind.
+    // `last_resort` is declared here, so that it is dropped after everything that a handler leaves
+    // behind.
     let (mut left, mut last_resort) = (Nanos::ZERO, None);
     let spawning = &bound.spawning.0;
     let slots = ObjectPool::new(sizes::slots(&bound.config), |number| {
@@ -79,13 +80,14 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     common.outside.open(shared.waker());
     let runtime = runtime(requests)?;
     let collector = Collector::new(&bound.board.metrics);
-    // The admin thread has the listener; a successor gets this copy.
+    // A copy of the listener for a successor, because the admin thread owns the listener.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
     let control = Control::new((&bound, &conduct), &shared, &common, following, reloads, own);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
-        // On every way out the threads must end. Otherwise the scope would wait for them for ever.
+        // The threads must end on every path out of this scope. Otherwise the scope would wait for
+        // them for ever.
         let _workers = OnDrop(|| shared.each().for_each(Shared::stop));
         let _others = OnDrop(|| {
             let _ = begin.set(false);
@@ -96,9 +98,9 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
         starter.await_all();
         let mut engine = engine::<KernelLink, _, _>(&bound.config, &bound.board, &common, bound.config.workers);
-        // Packets set aside, so that it can always receive.
+        // The stopping thread's engine sets packets aside, so that it can always receive.
         engine.stock_up();
-        // Nothing is left that could fail. From here on, this server or its predecessor serves.
+        // All preparation has succeeded. From here on, this server or its predecessor serves.
         let failure = match control.take_over(predecessor, &begin)? {
             None => {
                 // If the endpoint has ended, its listener is dropped already.
@@ -109,7 +111,8 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             }
             failure => failure,
         };
-        // From here on no successor is accepted, and no connection waits for an ending endpoint.
+        // From here on no successor is accepted. With the copy of the listener dropped, no
+        // connection waits at an endpoint that ends.
         threads.successors_end = None;
         drop(spare.take());
         let exits;
@@ -136,17 +139,18 @@ fn runtime<H: Service>(serving: &Serving<'_, '_, H>) -> io::Result<Runtime> {
     Ok(runtime)
 }
 
-/// Limits the timer slack that the launcher set, for this thread and all that it starts: each sleep
-/// may end later by the slack.
+/// Limits the timer slack of this thread and of all threads that it starts. The process that
+/// launched the server may have set a large slack, by which each sleep may end late.
 fn limit_slack() {
     if get_timerslack().is_ok_and(|slack| slack > TIMER_SLACK_NS) {
         let _ = set_timerslack(TIMER_SLACK_NS as u64);
     }
 }
 
-/// Lets the workers finish, then ends the jobs that they left. Returns whether the process must
-/// exit although some threads have not ended, and the rest of the drain timeout. Also returns the
-/// [`LastResort`] that exits a process that does not end, if it may exit.
+/// Lets the workers finish, then ends the jobs that they left. Returns three values: whether the
+/// process must exit although some threads have not ended, and what is left of the drain timeout.
+/// The third is the [`LastResort`], which exits a process that does not end; `None` if this process
+/// may not exit.
 fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
@@ -157,8 +161,8 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
-    // If the server catches signals, another signal ends what a handler keeps. Without that, only a
-    // kill would end it.
+    // If the server catches signals, a further signal ends a process that a handler keeps alive.
+    // Otherwise only SIGKILL would end it.
     let mut insists = || has_signals && (forced || demands.insist(all_ended));
     let exits = !all_ended() && (exit_when_stuck || insists());
     let patience = (exit_when_stuck || forced).then(|| left.plus(REST));
@@ -170,8 +174,8 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     (exits, left, last_resort)
 }
 
-/// Waits for tasks that handlers gave to `spawn_blocking`, for what is `left` of the drain timeout.
-/// True if all have ended.
+/// Waits for tasks that handlers gave to `spawn_blocking`, for the time that is `left` of the drain
+/// timeout. True if all have ended.
 fn end_runtime(runtime: Runtime, left: Nanos) -> bool {
     let (begin, patience) = (clock::now(), left.max(STUCK_AFTER));
     runtime.shutdown_timeout(patience.into());
@@ -236,8 +240,8 @@ fn workers<J: Send>(bound: &Bound, policy: &Policy) -> io::Result<(Groups<J>, Me
     Ok((groups, workers))
 }
 
-/// Ends the threads besides the workers. Returns an error if the server fails. If the process
-/// `exits`, ends it with that error.
+/// Ends the threads other than the workers. Returns an error if the server has failed; if the
+/// process `exits`, prints the error and ends the process.
 fn end_threads<'m>(
     threads: Threads<'_, 'm>,
     failure: Option<ServeError>,
@@ -254,7 +258,7 @@ fn end_threads<'m>(
     Err(error)
 }
 
-/// The totals: exact, because nothing changes any more.
+/// The totals. They are exact, because nothing changes any more.
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
     control.own().read_now();
     collector.collect();
@@ -264,8 +268,8 @@ fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot 
     totals
 }
 
-/// Ends the process after printing its summary, because a thread that does not end keeps the scope
-/// from returning.
+/// Prints the summary and ends the process. It cannot return, because the scope would wait for a
+/// thread that does not end.
 fn exit(totals: &Snapshot) -> ! {
     let printed = output::print(&summary(totals));
     output::flush_log();

@@ -1,5 +1,5 @@
-//! A server while it serves: it takes over, follows demands, and hands over. At any time one
-//! process has the sockets and counts the kernel's drops at them.
+//! A server while it serves: it takes over from a predecessor, follows demands, and hands over to a
+//! successor. At any time exactly one process counts the kernel's drops at the sockets.
 
 use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
@@ -20,11 +20,11 @@ use std::sync::OnceLock;
 pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
-    /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. If the
-    /// predecessor keeps serving after all, returns the failure that ends this server.
+    /// Lets the threads begin, once the predecessor, if there is one, has stopped receiving. If the
+    /// predecessor keeps serving nevertheless, returns the failure that ends this server.
     ///
     /// # Errors
-    /// When the predecessor keeps serving before any thread has begun.
+    /// If the predecessor keeps serving and no thread has begun.
     pub(super) fn take_over(
         &self,
         predecessor: Option<Predecessor>,
@@ -33,15 +33,16 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let dropped = predecessor.as_ref().map(Predecessor::await_begin).transpose();
         let dropped = dropped.map_err(|source| self.not_handed_over(source))?;
         if self.bound.listening.used {
-            // Counts the kernel's drops from the predecessor's last counters on, or from now on
-            // without them.
+            // Counts the kernel's drops from the predecessor's last counters on; without them, from
+            // now on.
             lock(&self.drops).begin_at(&self.bound.listening.group.sockets, &dropped.unwrap_or_default());
-            // A filter of another process, even of a killed one.
+            // Detaches a filter that another process, maybe a killed one, has left.
             self.bound.listening.group.leave_gate(false);
         }
         let _ = begin.set(true);
         if predecessor.is_some() {
-            // Before the predecessor ends: systemd ends a service without its main process.
+            // This must come before the predecessor ends, because systemd stops a service whose
+            // main process has ended.
             self.conduct.supervisor.main_process();
         }
         Ok(predecessor.and_then(Predecessor::say_serving).map(|reason| {
@@ -54,9 +55,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         ServeError::HandOver { path: self.bound.config.handover.clone().unwrap_or_default(), source }
     }
 
-    /// Serves until the server must end. Returns the failure that ends it, if it is one. A
-    /// successor gets `spare`: the door and the admin listener. `release` drops this server's own
-    /// listener.
+    /// Serves until the server must end. If a failure ends it, returns the failure. A successor
+    /// gets `spare`: the door and the admin listener. `release` drops this server's own listener.
     pub(super) fn serve(
         &self,
         demands: &mut Demands,
@@ -94,7 +94,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// Hands over to the successor that `asked`.
     ///
     /// # Errors
-    /// Why not. The server keeps serving, and the successor knows or has died.
+    /// The reason. The server then keeps serving, and the successor has been told or has died.
     fn hand_over(
         &self,
         asked: &Asked,
@@ -105,7 +105,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         let given = Given { sockets: &group.sockets, kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
         let offered = asked.offer(given, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
-            // First, so that one of the two processes always receives.
+            // Resume before telling the successor, so that one of the two processes always
+            // receives.
             self.resume();
             asked.stay(reason);
         })?;
@@ -122,12 +123,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.phase.load() == Phase::HandedOver
     }
 
-    /// Leaves the kernel's drops from now on to a successor to count, or takes them back. Returns
-    /// the kernel's current counters, by socket.
+    /// If `handed_over`, a successor counts the kernel's drops from now on; otherwise this process
+    /// does again. Returns the kernel's current counters, by socket.
     fn set_handed_over(&self, handed_over: bool) -> Vec<Option<u32>> {
         let mut drops = lock(&self.drops);
         if handed_over {
-            // If they cannot be read, they are unknown in both processes.
+            // If the counters cannot be read, they are unknown in both processes.
             let _ = drops.read(&self.bound.listening.group.sockets);
         }
         self.bound.listening.group.leave_gate(handed_over);
@@ -157,11 +158,11 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         self.set_handed_over(true)
     }
 
-    /// Undoes [`Control::pause`], even if it was not called.
+    /// Undoes [`Control::pause`]. Has no harmful effect if `pause` was not called.
     fn resume(&self) {
         self.set_handed_over(false);
         self.shared.each().for_each(Shared::start_receiving);
-        // The successor may have declared itself the main process.
+        // The successor may have told systemd that it is the main process.
         self.conduct.supervisor.main_process();
     }
 }

@@ -1,4 +1,4 @@
-//! What a server's life begins with, grouped by who uses it.
+//! The data with which a server starts, grouped by its users.
 
 use super::stop::{Demands, StopHandle};
 use super::supervisor::Supervisor;
@@ -27,8 +27,9 @@ pub(crate) struct Start {
     pub(crate) packets: usize,
 }
 
-/// What workers and control threads use until the end.
-// Fields are dropped in this order: the sockets before spawned work that no worker takes any more.
+/// The data that workers and control threads use until the server ends.
+// Fields are dropped in this order, so that the sockets are closed before spawned work is dropped
+// that no worker has taken.
 pub(crate) struct Bound {
     pub(crate) listening: Listening,
     pub(crate) config: Config,
@@ -38,7 +39,8 @@ pub(crate) struct Bound {
     pub(crate) board: Board,
 }
 
-/// How the process behaves towards its surroundings. Workers and pages do not use it.
+/// How the process behaves towards the operating system and its supervisor. Workers and pages do
+/// not use it.
 pub(crate) struct Conduct {
     pub(crate) stop: StopHandle,
     pub(crate) exit_when_stuck: bool,

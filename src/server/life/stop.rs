@@ -13,7 +13,8 @@ use std::{io, thread};
 
 /// How often a server that waits for stuck handlers checks whether they have ended.
 const INSIST_POLL: Nanos = Nanos::from_millis(10);
-/// How long a server may take to end once nothing is left to wait for.
+/// How long a server may still take to end after a further demand to stop, or after its patience is
+/// over.
 const END_WITHIN: Nanos = Nanos::from_secs(1);
 
 /// Calls a function when dropped.
@@ -30,9 +31,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 pub(crate) enum Demand {
     /// Stop. A second demand means stop at once.
     Stop,
-    /// Reload the configuration, and apply what may change.
+    /// Reload the configuration, and apply the settings that may change while the server runs.
     Reload,
-    /// A demand to hand over to this successor.
+    /// Hand over to this successor.
     HandOver(Asked),
     /// Stop because of a failure, for this reason.
     Fail(String),
@@ -51,7 +52,8 @@ impl Demands {
         self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok())
     }
 
-    /// Waits for the next demand on a stopping server, at most for `patience`. Refuses hand-overs.
+    /// Waits for the next demand on a stopping server, at most for `patience`. It refuses
+    /// hand-overs.
     pub(crate) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
         match self.next(patience) {
             Some(Demand::HandOver(asked)) => {
@@ -73,15 +75,15 @@ impl Demands {
         false
     }
 
-    /// Calls `exit` soon after another demand to stop, or after `patience`. Dropping the returned
-    /// value cancels this. After the drain nothing else listens for demands, and the handler's
-    /// destructors, tasks and callbacks may block each further step.
+    /// Calls `exit` soon after another demand to stop, or after `patience`; dropping the returned
+    /// value cancels this. It is needed because after the drain nothing else listens for demands,
+    /// while the handler's destructors, tasks and callbacks may block each further step.
     pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
         let end = patience.map(|patience| clock::now().plus(patience));
         let ended = Arc::new(AtomicBool::new(false));
         let off = ended.clone();
         let watch = move || {
-            // Ordering: relaxed, a flag that guards nothing.
+            // Ordering: relaxed, because the flag guards no other data.
             let has_ended = || off.load(Ordering::Relaxed);
             self.insist(|| has_ended() || end.is_some_and(|end| clock::now() >= end));
             let end = clock::now().plus(END_WITHIN);
@@ -105,7 +107,7 @@ impl Demands {
     }
 }
 
-/// Ends a process that hangs while it stops; dropping this value cancels it.
+/// Ends a process that hangs while it stops. Dropping this value cancels it.
 pub(super) type LastResort = OnDrop<Box<dyn FnMut()>>;
 
 /// Stops a server from any thread.
@@ -120,9 +122,9 @@ impl StopHandle {
         (StopHandle { demands }, Demands { receiver, seen: VecDeque::new() })
     }
 
-    /// Asks the server to stop. It serves on for `lame_duck`. Then it finishes what it has received
-    /// and what waits in its sockets, within the drain timeout. A second call ends the current
-    /// phase. No effect on a server that has ended.
+    /// Asks the server to stop. The server serves on for `lame_duck`. Then it finishes the
+    /// datagrams that it has received and those in its sockets, within the drain timeout. A second
+    /// call ends the current phase. A call has no effect on a server that has ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
     }
@@ -132,11 +134,11 @@ impl StopHandle {
     }
 }
 
-/// The signals that are caught. Uncaught, each would kill the server without a drain.
+/// The signals that are caught. Each of them would otherwise kill the server without a drain.
 const CAUGHT: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// Catches signals from now on. A signal before [`serve_signals`] runs is kept.
+/// Catches signals from now on. A signal that comes before [`serve_signals`] runs is kept for it.
 pub(crate) fn catch_signals() -> io::Result<Signals> {
     Signals::new(CAUGHT.map(|signal| signal as i32))
 }
@@ -147,8 +149,8 @@ pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Resul
     let name = "forebay-signals";
     let handle = signals.handle();
     let serve = move || {
-        // A process inherits blocked signals from its launcher. It suffices to unblock them on one
-        // thread.
+        // The process that launched the server may have blocked signals. It suffices to unblock
+        // them on one thread.
         if let Err(error) = SigSet::from_iter(CAUGHT).thread_unblock() {
             tracing::warn!(%error, "signals that the launcher has blocked stay blocked");
         }
@@ -160,8 +162,8 @@ pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Resul
             }
         }
     };
-    // Outside of the server's scope, so that it handles signals as long as anything keeps the
-    // server.
+    // The thread is not one of the server's scope, so it handles signals even if something keeps
+    // the server from ending.
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(serve)

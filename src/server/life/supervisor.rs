@@ -5,11 +5,11 @@ use crate::time::Nanos;
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// How often a watchdog is fed in its interval. Several times, because a worker that is just waking
-/// seems to stand still.
+/// How often a watchdog is fed in its interval. More than once, because a feed is left out if a
+/// worker seems to stand still, for example while it wakes up.
 const FEEDS: u32 = 4;
 
-/// The supervisor of this process, if it listens.
+/// The supervisor of this process, such as systemd, if it listens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supervisor {
     listens: bool,
@@ -18,9 +18,9 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Reads the environment. A supervisor sets a watchdog only for the main process that it
-    /// starts. A successor of that process has no setting of its own, but is watched in the same
-    /// way. `predecessor` is the interval of that watchdog.
+    /// Reads the environment. systemd sets the watchdog's interval only for the main process that
+    /// it starts. A successor of this process has no such variable but is watched too, so it uses
+    /// `predecessor`, the interval of its predecessor.
     pub(crate) fn from_environment(predecessor: Option<Duration>) -> Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero()).or(predecessor);
@@ -40,7 +40,7 @@ impl Supervisor {
 
     /// Reports that a reload begins; [`Supervisor::ready`] ends it.
     pub(crate) fn reloading(&self) {
-        // Without the time of the message, systemd aborts the reload.
+        // The message has the time, because without it systemd aborts the reload.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
             Err(error) => tracing::warn!(%error, "the supervisor does not learn of the reload"),
@@ -52,13 +52,13 @@ impl Supervisor {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping: finishing what was received")]);
     }
 
-    /// Reports that this process is the service's main process: its predecessor hands over, or it
-    /// has taken the sockets back.
+    /// Reports that this process is the service's main process, because its predecessor hands over,
+    /// or because it has taken the sockets back.
     pub(crate) fn main_process(&self) {
         self.tell(&[NotifyState::MainPid(std::process::id())]);
     }
 
-    /// Feeds the supervisor's watchdog: reports that the workers make progress.
+    /// Feeds the supervisor's watchdog, which means that the workers make progress.
     pub(crate) fn feed_watchdog(&self) {
         self.tell(&[NotifyState::Watchdog]);
     }

@@ -1,4 +1,4 @@
-//! The threads of a server: how each is started, what it does, and what ends it.
+//! The threads of a server: how each is started, what it does, and how it ends.
 
 use super::control::Control;
 use super::start::Bound;
@@ -31,8 +31,8 @@ use tokio::sync::watch;
 /// The failure reported for a thread that panicked. The panic hook has printed the details.
 pub(super) const PANICKED: &str = "its thread panicked";
 
-/// Starts threads that wait for one another. None begins before all are prepared, so no preparation
-/// can fail after the first has begun.
+/// Starts threads that wait for one another. No thread begins before all are prepared, so a failed
+/// preparation leaves none running.
 pub(super) struct Starter<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     stack_bytes: usize,
@@ -49,8 +49,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         Starter { scope, stack_bytes, begin, prepared, all_prepared }
     }
 
-    /// Starts a thread that calls `prepare`, waits, and calls the result if the threads may begin.
-    /// An error names the thread and a likely cause.
+    /// Starts a thread that calls `prepare` and then waits. If the threads may begin, it calls the
+    /// result of `prepare`. An error names the thread and a likely cause.
     pub(super) fn start<T: Send + 'scope, S: FnOnce() -> T>(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
         thread.spawn_scoped(self.scope, body).map_err(|error| unstarted(&format!("the thread {name}"), &error))
     }
 
-    /// Waits until all threads are prepared. A worker that panics before ends the process.
+    /// Waits until all threads are prepared. If a worker panics before, the process ends.
     pub(super) fn await_all(self) {
         drop(self.prepared);
         self.all_prepared.iter().for_each(drop);
@@ -91,7 +91,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
                 let mut engine = C::begin((config, notices), engine(config, board, common, id));
                 move || {
                     let _guard = guard;
-                    // For the timers that handlers use.
+                    // Lets handlers use timers of the admin thread's runtime.
                     let _entered = runtime.enter();
                     worker.run_in(shared, group, &mut engine);
                 }
@@ -102,8 +102,8 @@ impl<'scope, 'env> Starter<'scope, 'env> {
     }
 }
 
-/// Applies settings to the calling thread, that of `worker`. If the kernel refuses some, the worker
-/// works less well.
+/// Applies settings to the calling thread, that of `worker`. If the kernel refuses one, the worker
+/// works without it.
 fn prepare_worker(config: &Config, worker: WorkerId) {
     begin_stack(config.stack_bytes);
     if config.pin
@@ -113,8 +113,9 @@ fn prepare_worker(config: &Config, worker: WorkerId) {
     }
 }
 
-/// Pins the calling thread to the CPU of `worker`. Consecutive workers get CPUs of one last-level
-/// cache. If there are more workers than CPUs, they start again at the first CPU.
+/// Pins the calling thread, that of `worker`, to a CPU. Consecutive workers get CPUs with the same
+/// last-level cache. If there are more workers than CPUs, the assignment starts again at the first
+/// CPU.
 fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
     let cpus = caches::cpus_by_cache();
@@ -124,7 +125,7 @@ fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
     sched_setaffinity(this_thread, &one)
 }
 
-/// The threads besides the workers, each with what ends it.
+/// The threads other than the workers, and the values that end them.
 pub(super) struct Threads<'scope, 'm> {
     /// Dropping this ends the thread that accepts successors.
     pub(super) successors_end: Option<PipeWriter>,
@@ -133,7 +134,8 @@ pub(super) struct Threads<'scope, 'm> {
 }
 
 impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
-    /// Starts the threads of the workers.
+    /// Starts the admin thread. If there is a door for hand-overs, also starts the thread that
+    /// accepts successors.
     pub(super) fn start<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,

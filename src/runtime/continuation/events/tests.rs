@@ -1,4 +1,4 @@
-//! Does each shard get what is for it, once and in order?
+//! Does each shard get its timers and messages once and in order?
 
 use super::*;
 use rand::{RngExt, SeedableRng};
@@ -32,8 +32,8 @@ fn fired(events: &Events, now: Nanos) -> Vec<(u32, Vec<u64>)> {
     begun.into_iter().map(|shard| (shard, keys(shard))).collect()
 }
 
-// Does each key fire once, at its last time, in the order of the times, and none that was
-// stopped? Method: random calls beside a map.
+// Does each key fire once, at the time that was set last, in the order of the times? Does no
+// stopped key fire? Method: random calls, compared with a map.
 #[test]
 fn each_key_fires_once_at_its_last_time() {
     const SHARDS: u32 = 3;
@@ -67,8 +67,8 @@ fn each_key_fires_once_at_its_last_time() {
     }
 }
 
-// Has a shard one event at a time, which takes what is due by then? Does what comes meanwhile
-// fire after it, and what had no packet, later?
+// Has a shard one event at a time, which takes what is due when it begins? Do timers that become
+// due meanwhile fire after it? Do those for which there was no packet fire later?
 #[test]
 fn a_shard_has_one_event_at_a_time() {
     let events = events(2);
@@ -92,8 +92,8 @@ fn a_shard_has_one_event_at_a_time() {
     events.fire(US(30), |_, _| panic!("it has stopped"));
 }
 
-// Does the alarm hear of each next time, also of one that a busy worker finds while the alarm
-// looks? Method: a worker that is now busy, now asleep fires events that are armed anew.
+// Does the alarm learn of each next time, even if a busy worker sets it while the alarm looks?
+// Method: a worker that is busy and asleep by turns fires timers, which are armed again each time.
 #[test]
 fn the_alarm_rings_each_time() {
     let (outside, end) = (Arc::new(Outside::new(2)), Arc::new(Notify::new()));
@@ -109,7 +109,7 @@ fn the_alarm_rings_each_time() {
     (0..64).for_each(|shard| _ = arm(shard));
     let (give_up_at, mut fired) = (clock::now().plus(Nanos::from_secs(60)), 0);
     while fired < 20_000 {
-        // Asleep each second thousand, until it is woken.
+        // In every second thousand, the worker sleeps until it is woken.
         let (is_asleep, is_woken) = (fired / 1_000 % 2 == 1, outside.next().is_some());
         let goes = is_woken || !is_asleep && events.is_due(clock::now());
         assert!(clock::now() < give_up_at, "the alarm does not ring after {fired}");
@@ -159,7 +159,7 @@ fn a_shard_has_a_bound() {
     assert!(events.set(0, 4, None) && events.set(0, TIMERS_MAX as u64, Some(US(1))), "one goes, one comes");
 }
 
-// Does a shard get its messages in order, before its timers, and the news of a stop last? Has
+// Does a shard get its messages in order, before its timers, and the notice of the stop last? Has
 // it one event at a time, and a bound?
 #[test]
 fn messages_come_in_order_and_before_the_news_of_a_stop() {
@@ -200,8 +200,8 @@ fn messages_come_in_order_and_before_the_news_of_a_stop() {
     assert_eq!((events.tell(0, 1), events.is_due(US(2))), (Err(1), false));
 }
 
-// Is no message lost, and no worker rung without need, while threads tell shards? Method: a
-// worker that only comes when it is rung.
+// While threads send messages to shards, is no message lost, and no worker woken without need?
+// Method: a worker that comes only when it is woken.
 #[test]
 fn each_message_rings_until_a_worker_comes() {
     const EACH: u64 = 20_000;
@@ -224,7 +224,7 @@ fn each_message_rings_until_a_worker_comes() {
         let (mut next, mut looks) = ([0, 1, 2, 3, 0, 1, 2, 3], false);
         while next.iter().any(|next| *next < EACH) {
             assert!(clock::now() < give_up_at, "no ring after {next:?}");
-            // A worker that has ended an event looks again before it sleeps.
+            // After an event, a worker looks again before it sleeps.
             let is_rung = outside.next().is_some();
             if !is_rung && !looks {
                 std::thread::yield_now();

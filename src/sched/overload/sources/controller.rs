@@ -5,16 +5,15 @@ use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 use std::mem;
 
-/// The length of a period. A decision waits until a standing queue could form again, so that it
-/// sees the effect of the last decision.
+/// The length of a period. There is at most one decision per period.
 pub const DECIDE_EVERY: Nanos = Nanos::from_millis(250);
-/// Decisions wait for the interval of a standing queue only if it is at most this long. Otherwise
-/// they come every period.
+/// A decision waits for the interval of a standing queue, so that it sees the effect of the last
+/// decision. If the interval is longer than this, there is a decision in every period.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(2);
 /// Workers count as busy if they are idle for less than one part in this many.
 const IDLE_SHARE: u64 = 10;
-/// Full buffers count if they drop more than one part in this many, 5 %, of what is received. Less
-/// is a burst.
+/// Full buffers count if they drop more than one datagram for each of this many received, 5 %. A
+/// burst drops less.
 const FULL_SHARE: u64 = 20;
 
 /// CPU time of the requests of one source.
@@ -35,7 +34,8 @@ pub struct Sample {
 pub struct Seen {
     /// The queues from which something was shed.
     pub standing: Standing,
-    /// Requests shed before they began: all, and those that came since the rules changed.
+    /// Number of requests shed before they began: first all, then only those that arrived since the
+    /// rules changed.
     pub shed: [u64; 2],
     /// Datagrams that workers received.
     pub received: u64,
@@ -56,7 +56,8 @@ impl Seen {
 #[derive(Debug, Default)]
 pub struct Controller {
     sources: Sources,
-    /// The rules in force. Whoever carries out a decision sets them.
+    /// The rules in force. The caller of [`Controller::decide`] sets them once the kernel has
+    /// accepted them.
     pub in_force: Rules,
     /// Samples per period that the cores have time for.
     most: f64,
@@ -64,8 +65,8 @@ pub struct Controller {
     to_shed: f64,
     /// The part of the maximal number of rules that may be in force, up to 1.
     scale: f64,
-    /// Whether full sockets alone activated the gate. If not, full sockets say nothing while it is
-    /// active.
+    /// Whether full sockets alone activated the gate. If a standing queue did, full sockets mean
+    /// nothing, because the gate itself drops datagrams.
     by_full: bool,
     /// Whether there was a standing queue in the last period.
     stood: bool,
@@ -75,8 +76,9 @@ pub struct Controller {
     standing: Standing,
     /// Number of requests that were received and not shed since the last decision.
     served: u64,
-    /// Number of requests that were shed or dropped for lack of room since then. Only those that
-    /// the current rules have admitted: older ones say nothing about these rules.
+    /// Number of requests that were shed or dropped for lack of room since the last decision.
+    /// Requests that an earlier set of rules admitted do not count, because they say nothing about
+    /// the current rules.
     not_served: u64,
     /// All requests shed since the last decision.
     shed: u64,
@@ -95,19 +97,20 @@ impl Controller {
         self.in_force == Rules::OPEN
     }
 
-    /// The share of the requested CPU time that the rules in force admit.
+    /// The share of the CPU time requested by all sources that the rules in force admit.
     pub fn let_through(&self) -> f64 {
         self.sources.let_through(&self.in_force)
     }
 
-    /// Whether datagrams dropped for lack of room are counted in this period. While the gate is
-    /// active because of a queue, it drops itself.
+    /// Whether datagrams dropped for lack of room are counted in this period. They are not while a
+    /// standing queue keeps the gate active, because the kernel counts the gate's own drops with
+    /// them.
     pub fn counts_lost(&self) -> bool {
         self.by_full || !self.sources.is_active()
     }
 
-    /// Ends a period. `read` hands over the samples of the period. Returns the new rules if they
-    /// differ from those in force.
+    /// Ends a period. `read` calls its argument with each sample of the period. Returns the new
+    /// rules if they differ from those in force.
     pub fn decide(
         &mut self,
         seen: &Seen,
@@ -123,7 +126,8 @@ impl Controller {
         if !is_active {
             self.by_full = is_full && shed == Standing::None;
         }
-        // A pause of the host also makes requests wait, but only once.
+        // A pause of the host also makes requests wait, but only in one period. So the gate becomes
+        // active only after two periods in a row.
         let lasts = mem::replace(&mut self.stood, shed != Standing::None || is_full);
         let standing = match shed {
             _ if !lasts && !is_active => Standing::None,
@@ -139,7 +143,7 @@ impl Controller {
         (self.standing, self.periods) = (self.standing.max(standing), self.periods + 1);
         let heavy = self.standing == Standing::Continuations && self.sources.cuts_heavy();
         let interval = limits.of(heavy).interval;
-        // Idle workers show that no more observation is needed.
+        // If workers are idle, the queue is gone, and a decision need not wait for the interval.
         if is_active && is_busy && interval <= INTERVAL_MAX && DECIDE_EVERY.times(self.periods.into()) < interval {
             return None;
         }

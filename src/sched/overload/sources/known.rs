@@ -1,10 +1,10 @@
-//! What is known of the requests of one source prefix.
+//! The measurements of one source prefix, and their averages.
 
 use super::SHARE_MIN;
 use std::mem;
 
-/// Decisions in an EWMA of a prefix's use. They span two seconds, in which each limited prefix has
-/// some requests.
+/// The EWMA of a prefix's use has weight 1/8 for each decision. So it spans about two seconds, in
+/// which each limited prefix has some requests.
 pub(super) const MEAN_OF: f64 = 8.0;
 /// Decisions for which a prefix counts as validated after its last validated sample. That is a
 /// minute, in which even a prefix with few requests is sampled.
@@ -13,10 +13,10 @@ pub(super) const VALIDATED_FOR: u8 = 240;
 /// honest source in twelve is limited at any time if each sends a heavy request in five seconds.
 /// With 3, some of a hundred that flood with heavy requests are not limited for ten seconds.
 const SURE: f64 = 2.5;
-/// Number of requests of one prefix at which its own ratio of shed requests weighs as much as the
-/// ratio of all prefixes.
+/// With this many requests, a prefix's own ratio of shed requests weighs as much as the ratio over
+/// all prefixes.
 const TELL: f64 = 4.0;
-/// The least part of a source's offer that counts as time before its requests yield.
+/// The least value of [`Known::light`].
 const LIGHT_MIN: f64 = 0.05;
 
 /// The part of a request that a sample is taken from.
@@ -26,7 +26,7 @@ pub enum Part {
     First {
         /// Number of requests that began in the sampled time.
         begun: f32,
-        /// Number of requests that ended in it.
+        /// Number of requests that ended in the sampled time.
         ended: f32,
     },
     /// The sample is from after the request first yielded.
@@ -35,7 +35,7 @@ pub enum Part {
     Refused,
     /// A request that was shed before it began.
     Unbegun {
-        /// Number of requests that this one stands for.
+        /// Only some shed requests are counted; each stands for this number of requests.
         requests: f32,
     },
 }
@@ -47,7 +47,7 @@ pub(super) struct Counts {
     pub used: f64,
     /// Samples that refused requests would have taken.
     pub refused: f64,
-    /// The samples in `used` from before their requests first yielded.
+    /// The part of `used` that requests took before they first yielded.
     pub first: f64,
     /// Number of requests that began in `first`.
     begun: f64,
@@ -57,7 +57,7 @@ pub(super) struct Counts {
     unbegun: f64,
 }
 
-/// What is known of one prefix.
+/// The averages of one prefix over its last decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// Counts since the last decision.
@@ -67,7 +67,7 @@ pub(super) struct Known {
     used: f64,
     /// The share of the prefix's datagrams that the gate admitted.
     share: f64,
-    /// See [`Counts::first`]; per period.
+    /// Mean of [`Counts::first`], per period.
     first: f64,
     /// See `Counts`.
     begun: f64,
@@ -80,12 +80,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// A prefix from which nothing came for a period.
+    /// A prefix that was not seen before, as if nothing had come from it for a period.
     pub(super) fn unseen() -> Known {
         Known { share: 1.0 / MEAN_OF, ..Known::default() }
     }
 
-    /// Forgets everything except whether the prefix was validated recently, and returns that.
+    /// Forgets everything except whether the prefix was validated recently. Returns whether it was.
     pub(super) fn forget(&mut self) -> bool {
         *self = Known { validated: self.validated.saturating_sub(1), ..Known::default() };
         self.validated > 0
@@ -107,22 +107,23 @@ impl Known {
         self.validated = if validated { VALIDATED_FOR } else { self.validated };
     }
 
-    /// How many requests of this prefix arrived for each that began; `asked` is that ratio for all
-    /// prefixes. If every socket holds requests of all sources, all lose the same part. But a flood
-    /// may be one flow and fill one socket.
+    /// The ratio of arrived to begun requests of this prefix; `asked` is the ratio over all
+    /// prefixes. The ratios differ if a flood is one flow and fills one socket, where most requests
+    /// are shed.
     pub(super) fn asked(&self, asked: f64) -> f64 {
         let Counts { unbegun, begun, .. } = self.now;
         1.0 + (unbegun + (asked - 1.0) * TELL) / (begun + TELL)
     }
 
-    /// Ends `periods` periods with this `share` admitted, and returns their counts. `begins`
-    /// replaces what was known before.
+    /// Ends `periods` periods in which this `share` was admitted, and returns their counts. If
+    /// `begins`, the counts replace the means instead of entering them with weight 1/8.
     pub(super) fn advance(&mut self, periods: f64, share: f64, begins: bool) -> Counts {
         let counts = mem::take(&mut self.now);
         let Counts { used, refused, first, begun, ended, .. } = counts;
         let (now, weight) = ((used + refused) / periods, if begins { 1.0 } else { 1.0 / MEAN_OF });
         let off = now - self.used;
-        // At first, as if all were one request.
+        // The first estimate of the variance is the square: as if all samples belonged to one
+        // request.
         let squares = if begins { now * now } else { off * off * (1.0 - weight) };
         for (mean, now) in [
             (&mut self.used, now),
@@ -138,28 +139,29 @@ impl Known {
         counts
     }
 
-    /// Samples per period if the gate admitted all. A ratio of means, because most periods see
-    /// nothing of a source with a small share, and one heavy request must not limit a source.
+    /// Samples per period if the gate admitted all. It is a ratio of means over several decisions.
+    /// In most periods a source with a small share has no sample, and a single heavy request must
+    /// not limit a source.
     pub(super) fn offered(&self) -> f64 {
         self.used / self.share.max(SHARE_MIN * SHARE_MIN)
     }
 
-    /// A lower bound of [`Known::offered`]: even a source with few requests may send several heavy
-    /// ones within the time of the mean.
+    /// A lower bound of [`Known::offered`], because an honest source may by chance send several
+    /// heavy requests within two seconds.
     pub(super) fn surely_offered(&self) -> f64 {
         // The variance of an EWMA (Roberts 1959, EWMA chart).
         let deviation = (self.variance / (2.0 * MEAN_OF - 1.0)).sqrt();
         self.offered() * (1.0 - SURE * deviation / self.used.max(1.0)).max(0.0)
     }
 
-    /// Whether the cores complete more of this source's requests per second by refusing those that
-    /// yield.
+    /// Whether the cores complete more of this source's requests per second if those that yield are
+    /// refused.
     pub(super) fn refuses(&self) -> bool {
         self.ended * self.used > self.begun * self.first
     }
 
-    /// The part of this source's offer that must be admitted. If heavy requests are refused, that
-    /// is only the time before requests yield.
+    /// The part of this source's offer that must be admitted: all of it, or, if heavy requests are
+    /// refused, only the time before requests yield.
     pub(super) fn light(&self) -> f64 {
         if self.refuses() { (self.first / self.used).max(LIGHT_MIN) } else { 1.0 }
     }
@@ -169,9 +171,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    // If few requests are heavy, do light ones need only the time before all would yield? If
-    // refusing the heavy ones completes fewer requests per second, do they need all? In samples:
-    // requests that end, that yield, and the rest.
+    // If few requests are heavy, does the source need only the time before requests yield? Does it
+    // need all of its offer if refusing heavy requests would complete fewer requests per second?
     #[test]
     fn light_requests_need_little_where_few_are_heavy() {
         for ((many, light), (few, first), rest, needs) in [

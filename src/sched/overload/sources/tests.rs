@@ -1,5 +1,5 @@
-//! Are exactly the sources limited that take too much? Method: sources of constant rate on cores of
-//! fixed capacity, in steps of a quarter of a second.
+//! Does the gate limit exactly the sources that take too much? Method: sources of constant rate on
+//! cores of fixed capacity, in steps of a quarter of a second.
 
 use super::known::VALIDATED_FOR;
 use super::*;
@@ -10,10 +10,10 @@ mod light;
 
 /// One period, with any amount of time for the cores.
 const ANY: Passed = Passed { periods: 1, most: f64::INFINITY, shed: 0.0, asked: 1.0 };
-/// Samples that two cores make in a period.
+/// Samples that two cores yield in a period.
 const CAPACITY: f64 = 5_000.0;
 
-/// A simulated server: what it does in a period, and how much of that each source gets.
+/// A simulated server: how much CPU time it uses in a period, and how much of it each source gets.
 #[derive(Default)]
 struct Server {
     sources: Sources,
@@ -39,7 +39,7 @@ impl Server {
                 self.sources.add(*prefix, *validated, Part::Refused, (let_in * (1.0 - served) + self.part) as u32);
             }
         }
-        // What waits in the sockets is shed in the next period.
+        // Requests that wait in the sockets are shed in the next period.
         let stands = let_in > CAPACITY;
         let standing = if stands || self.stood { standing } else { Standing::None };
         self.stood = stands;
@@ -94,8 +94,7 @@ fn honest(count: u64, load: f64, validated: bool) -> Vec<(u64, bool, f64)> {
 
 const ATTACKER: u64 = 1 << 40;
 
-// Is a flood limited, and no other source at any time? Do the others have room beside it, where a
-// single source has none to spare?
+// Is a flood limited, and no other source at any time? Do the others keep all their requests?
 #[test]
 fn those_that_flood_are_cut_and_no_others() {
     for (others, attackers, from, shares, most) in
@@ -110,8 +109,8 @@ fn those_that_flood_are_cut_and_no_others() {
     }
 }
 
-// A flood of a thousand times the capacity comes from more prefixes than there are rules. Is a
-// fiftieth of each still admitted, so that the server sees who sends?
+// If a flood of a thousand times the capacity comes from more prefixes than there are rules, is a
+// fiftieth of each still admitted? Then the server sees who sends.
 #[test]
 fn the_gate_closes_to_a_fiftieth() {
     let mut server = Server::default();
@@ -122,7 +121,7 @@ fn the_gate_closes_to_a_fiftieth() {
 }
 
 // If only heavy requests wait, is a flood of them limited within a second? Are sources above the
-// median limited to what the others leave, a fifth and three fifths of the capacity?
+// median limited to the capacity that the others leave, a fifth and three fifths?
 #[test]
 fn heavy_requests_are_cut_to_what_others_leave() {
     for (others, attackers, periods, shares) in [
@@ -135,8 +134,7 @@ fn heavy_requests_are_cut_to_what_others_leave() {
     }
 }
 
-// If a queue stood for part of a period and the cores idled for the rest, is their capacity still
-// known?
+// If a queue stood for a part of a period and the cores then idled, is their capacity still known?
 #[test]
 fn a_queue_that_soon_ends_says_little_of_the_capacity() {
     let mut sources = Sources::default();
@@ -166,8 +164,8 @@ fn what_it_takes_to_shed_is_no_demand() {
     }
 }
 
-// A flood of one flow fills one socket, where most is shed. Is each source's offer known from what
-// was shed of it, or, with little known, from what was shed of all?
+// A flood of one flow fills one socket, where most requests are shed. Is each source's offer
+// estimated from its own shed requests, or, if it has few requests, from those of all sources?
 #[test]
 fn what_is_shed_of_one_source_says_little_of_others() {
     let mut sources = Sources::default();
@@ -228,8 +226,8 @@ fn sources_of_rare_requests_stay_cut() {
     assert!(kept < 0.5, "{kept}");
 }
 
-// Two hundred sources send a heavy request every five seconds, at random. A hundred flood with
-// light ones. Are hardly any of the former limited, and all of the latter?
+// Two hundred sources send a heavy request every five seconds, at random, and a hundred flood with
+// light requests. Are almost none of the two hundred limited, and all of the hundred?
 #[test]
 fn chance_cuts_no_source_of_few_heavy_requests() {
     let (mut sources, mut rules, mut cut, mut spared, mut state) = (Sources::default(), Rules::OPEN, 0, 0, 7_u64);
@@ -253,7 +251,8 @@ fn chance_cuts_no_source_of_few_heavy_requests() {
     assert!(cut < 0.01 && spared == 0, "{cut} of the honest ones cut, {spared} times one of the others not");
 }
 
-// 10,000 forged prefixes, new ones each period, beside 100 validated ones: do the latter have room?
+// 100 validated prefixes send beside 10,000 forged ones, which change each period. Do the validated
+// ones keep all their requests?
 #[test]
 fn forged_prefixes_leave_validated_ones_alone() {
     let (mut server, honest) = (Server::default(), honest(100, 0.4, true));
@@ -273,7 +272,7 @@ fn forged_prefixes_leave_validated_ones_alone() {
     assert!(server.sources.known.len() <= KNOWN_MAX);
 }
 
-// Does the same hold while only heavy requests wait, and each validated prefix is quiet for four
+// Do validated prefixes keep all also while only heavy requests wait, and each is quiet for four
 // seconds after each request?
 #[test]
 fn quiet_validated_prefixes_are_remembered() {

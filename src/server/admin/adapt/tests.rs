@@ -21,8 +21,8 @@ fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     Recent { service_times, busy_workers, idle_workers: 1.0, ..Recent::default() }
 }
 
-// Are there levels if a hundredth of the time passes checkpoints, and none if a hundred-thousandth
-// does?
+// Does `auto` use levels if a hundredth of the time is in requests with checkpoints, and none if a
+// hundred-thousandth is?
 #[test]
 fn auto_makes_no_levels_of_what_cannot_give_way() {
     for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
@@ -35,8 +35,8 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
-// Do workers that park count as none, where it is asked what is scarce, and whether there is time
-// to pass requests on?
+// Are parked workers left out of two decisions: when capacity is scarce, and whether there is time
+// to pass on requests?
 #[test]
 fn workers_that_park_do_not_count() {
     for (workers, parked, scarce_from, policy) in [("2", 0, 6, "levels"), ("8", 0, 24, "global"), ("8", 6, 6, "levels")]
@@ -55,8 +55,8 @@ fn workers_that_park_do_not_count() {
     }
 }
 
-// Do classes begin at their own levels if policies may know them, and is that published? Not
-// otherwise?
+// If policies may know classes, do classes begin at levels of their own, and does the reason say
+// so? Not otherwise?
 #[test]
 fn auto_knows_classes_where_it_may() {
     for classify in ["header", "none"] {
@@ -126,8 +126,8 @@ fn a_server_decides_what_the_planner_predicts() {
     }
 }
 
-// Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between
-// 0.5 ms and 500 ms is worth yields of 0.1 ms, but not of 40 ms.
+// Does `auto` weigh yields in the unit of the service times? Method: for a scaled gap between 0.5
+// ms and 500 ms, yields of 0.1 ms pay, and yields of 40 ms do not.
 #[test]
 fn auto_weighs_the_yields_of_emulated_cores() {
     let decided = |overheads: &str| {
@@ -154,7 +154,8 @@ const TWICE_AS_LONG: Mix = &[(20_000, 100)];
 /// Light requests below the limits of `LIGHT_AND_HEAVY`, heavy ones far above.
 const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 
-/// A server without workers: it is told second by second what they served, and decides.
+/// A server without workers. The test tells it second by second which requests were served, and it
+/// decides.
 struct Measuring<'m> {
     collector: Collector<'m>,
     recorder: RefCell<Recorder<'m>>,
@@ -169,8 +170,8 @@ impl<'m> Measuring<'m> {
         Measuring { collector, recorder, adaptation: adaptation(config) }
     }
 
-    /// Whether another decision comes into force after a second with this many requests of each
-    /// mix. Each request waited for `queue`; handlers were busy for `busy` in total.
+    /// Whether a new decision takes effect after a second with this many requests of each mix. Each
+    /// request waited for `queue`; handlers were busy for `busy` in total.
     fn second(&mut self, served: impl IntoIterator<Item = (Mix, u64)>, queue: Nanos, busy: Nanos) -> bool {
         let Measuring { collector, recorder, adaptation } = self;
         for (mix, requests) in served {
@@ -182,7 +183,7 @@ impl<'m> Measuring<'m> {
             }
         }
         let all = Nanos::from_secs(adaptation.made.policy.topology.workers as u64);
-        // A little time goes into neither.
+        // A little time is neither busy nor idle.
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
@@ -198,9 +199,9 @@ impl Drop for Measuring<'_> {
     }
 }
 
-// Does first come, first served wait until there is no standing queue and no heavy request is
-// unfinished? Method: equal requests follow heavy ones, many of which have begun and do not end.
-// Then some keep all workers busy; then some workers are idle.
+// Does `auto` keep its levels while requests are left over? Method: equal requests follow heavy
+// ones, many of which have begun and do not end. Then some of these keep all workers busy; then
+// some workers are idle.
 #[test]
 fn auto_keeps_levels_while_requests_are_left() {
     let metrics = WorkerMetrics::new(4);

@@ -1,5 +1,5 @@
-//! Pages from the flight recorders: `GET /slow` names culprits, and `GET /capture` gives the
-//! arrivals of some seconds as a trace that `simulate` and `loadgen` replay.
+//! Pages from the flight recorders. `GET /slow` names culprits of delays. `GET /capture` returns
+//! the arrivals of some seconds as a trace, which `loadgen` can replay.
 
 use crate::config::{Burn, Config};
 use crate::emulation::overheads::Overheads;
@@ -13,14 +13,15 @@ use std::fmt::Write as _;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-/// Requests written before the thread's other work has its turn: about a millisecond.
+/// Number of requests that are written before the thread does other work; they take about a
+/// millisecond.
 const WRITTEN_AT_ONCE: usize = 1_000;
 
 /// The most requests of each kind on `GET /slow`.
 const SHOWN: usize = 32;
 
-/// What is known of slow requests and of the last minutes, and the capture in progress with the
-/// client that waits for it.
+/// What the control thread knows of slow requests and of the last minutes. Also the capture in
+/// progress, with the client that waits for it.
 #[derive(Default)]
 pub(crate) struct Flight<'m> {
     slow: Slow,
@@ -29,12 +30,12 @@ pub(crate) struct Flight<'m> {
 }
 
 impl Desk<'_, '_> {
-    /// The gauges of the server, with the delays that are explained.
+    /// The gauges of the server, completed by the sums of explained delays.
     pub(crate) fn gauges(&self) -> Gauges {
         Gauges { blocked: self.flight.slow.blocked.clone(), ..self.probe.gauges() }
     }
 
-    /// Reads what the workers have recorded.
+    /// Reads the workers' new records. Call it a few times a second.
     pub(crate) fn look(&mut self) {
         let log_delays = self.probe.reloads().live().config.log_delays;
         self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
@@ -53,7 +54,7 @@ impl Desk<'_, '_> {
 
     /// Begins a capture. Its end sends the result. `None` if a capture is in progress.
     pub(super) fn capture(&mut self, seconds: Nanos) -> Option<oneshot::Receiver<Captured>> {
-        // If its client has gone, the capture in progress is over.
+        // If the client of the last capture has gone, that capture is over.
         if self.flight.capturing.as_ref().is_some_and(|(_, answer)| !answer.is_closed()) {
             return None;
         }
@@ -65,7 +66,8 @@ impl Desk<'_, '_> {
         Some(captured)
     }
 
-    /// Reads what was captured since the last call. Answers once the capture is over.
+    /// Reads the requests that were captured since the last call. Once the capture is over, sends
+    /// the answer.
     pub(crate) fn look_at_capture(&mut self) {
         let probe = self.probe;
         let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
@@ -79,15 +81,15 @@ impl Desk<'_, '_> {
     }
 }
 
-/// The trace that a server with this `config` has `captured`, as text, with an account of what is
-/// left out.
+/// The requests that a server with this `config` has `captured`, as the text of a trace. Comments
+/// say what is left out.
 pub(super) async fn to_text(captured: &Captured, config: &Config) -> String {
     let emulated = config.burn == Burn::Sleep;
     let header = Trace {
         time_scale: config.time_scale,
         emulated,
         overheads: if emulated { config.overheads } else { Overheads::NONE },
-        // Fits: a server has at most 1,024 workers.
+        // The cast is safe, because a server has at most 1,024 workers.
         workers: config.workers as u16,
         seed: 0,
         warmup: Nanos::ZERO,

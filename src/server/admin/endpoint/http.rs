@@ -29,7 +29,7 @@ use tokio::time::timeout;
 /// Limits on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most open connections; one more closes the oldest. A healthy connection takes
+    /// The most open connections; a further one closes the oldest. A healthy connection lasts for
     /// milliseconds, so the oldest is a stalled one.
     pub(crate) connections: usize,
     /// The longest time from accepting a connection to the end of the request's header.
@@ -44,8 +44,8 @@ impl Limits {
         Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
-/// The largest request in bytes: the smallest limit that hyper allows. A scraper's request has a
-/// few hundred.
+/// The largest request in bytes. It is the smallest limit that hyper allows; a scraper's request
+/// has a few hundred bytes.
 const REQUEST_MAX_BYTES: usize = 8_192;
 
 const JSON: &str = "application/json";
@@ -57,7 +57,7 @@ type Answer = Response<Full<Bytes>>;
 /// return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
-/// Accepts connections until released. Then drops the listener and waits for ever.
+/// Accepts connections until `stop` becomes true. Then drops the listener and waits for ever.
 pub(crate) async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
@@ -96,7 +96,7 @@ async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>,
         let asker = asker.clone();
         let service = service_fn(move |request| respond(request, asker.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
-        // The end of a connection concerns only its client.
+        // An error of a connection concerns only its client, so it is dropped.
         let task = tokio::spawn(async move { drop(timeout(limits.connection.into(), connection).await) });
         open.push_back(task.abort_handle());
     }
@@ -124,7 +124,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         let refused = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
         return Ok(with(refused, header::ALLOW, "GET,HEAD"));
     }
-    // Health is for every prober, under any host name.
+    // Any prober may ask for the health, under any host name.
     let is_free = ["/healthz", "/readyz"].contains(&path);
     if !(is_free || names_host(&request)) || ["/capture", "/config"].contains(&path) && is_led(&request) {
         let why = "a page of another site may not ask: name this host by its address or as localhost\n";
@@ -159,7 +159,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
 }
 
-/// The measurements as of now. The handler's own metrics are read first, without delaying other
+/// The current measurements. The handler's own metrics are read first, without delaying other
 /// clients.
 async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
     let own = ask(asker, |desk| desk.probe.own()).await?;
@@ -191,7 +191,8 @@ fn is_led(request: &Request<Incoming>) -> bool {
         || !["", "none", "same-origin"].contains(&&*site)
 }
 
-/// Captures for as long as `query` says, and answers. `None` after the control loop has stopped.
+/// Makes a capture of the length in `query`, and returns the answer. `None` after the control loop
+/// has stopped.
 async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<Answer> {
     let Some(seconds) = seconds(query) else {
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
@@ -204,7 +205,7 @@ async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<
     Some(text(StatusCode::OK, flight::to_text(&captured.await.ok()?, &live.config).await))
 }
 
-/// The length of a capture by its query; `None` if it is not allowed.
+/// The length of a capture from the query of its request; `None` if the length is not allowed.
 fn seconds(query: Option<&str>) -> Option<Nanos> {
     let seconds = query.map_or(Some(1), |query| query.strip_prefix("seconds=")?.parse().ok())?;
     (1..=60).contains(&seconds).then(|| Nanos::from_secs(seconds))
@@ -239,8 +240,8 @@ fn text(status: StatusCode, body: String) -> Answer {
     reply
 }
 
-/// A reply with this body, packed by gzip if the client accepts it. The fastest level, because the
-/// thread has other work.
+/// A reply with this body, compressed by gzip if the client accepts it. It uses the fastest level,
+/// because the thread has other work.
 fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
     let packs = weight(&values(request, header::ACCEPT_ENCODING), &["gzip"]) > 0.0;
     if packs {
@@ -252,11 +253,12 @@ fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec
     if packs { with(reply, header::CONTENT_ENCODING, "gzip") } else { reply }
 }
 
-/// A random text without which a browser runs no script or style of the page (CSP nonce).
+/// The nonce of the page's Content-Security-Policy: a browser runs only scripts and styles that
+/// carry this random text.
 static NONCE: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState::new().hash_one("page")));
 
-/// The page at `/`, which may connect only to this server. The browser polls the other paths and
-/// draws, so the server keeps no state for it.
+/// The page at `/`. It may connect only to this server. The browser polls the other paths and
+/// draws, so the server keeps no state for the page.
 fn page() -> Answer {
     let body = include_str!("../page.html").replace("/*style*/", PAGE_STYLE).replace("/*charts*/", PAGE_CHARTS);
     let policy = format!(

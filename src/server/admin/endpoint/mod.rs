@@ -1,4 +1,4 @@
-//! The admin endpoint: pages over HTTP, and what they need to know of the server.
+//! The admin endpoint: pages over HTTP, and the questions that they ask of the server.
 
 pub(super) mod flight;
 pub(super) mod http;
@@ -9,9 +9,10 @@ pub(crate) use http::Limits;
 use crate::metrics::{Tick, Unended};
 use crate::server::reload::Reloads;
 
-/// What the pages ask of the server. Called on the admin thread, so no method may block.
+/// The questions of the pages to the server. They are asked on the admin thread, so no method may
+/// block.
 pub(crate) trait Pages {
-    /// Whether the server is ready. Not ready once a stop begins, and while the server cannot
+    /// Whether the server is ready. It is not once a stop has begun, or while the server cannot
     /// serve.
     ///
     /// # Errors
@@ -19,9 +20,9 @@ pub(crate) trait Pages {
     fn ready(&self) -> Result<(), String>;
     /// The configuration, and the state of reloads.
     fn reloads(&self) -> &Reloads;
-    /// What the host did to the workers, and their pools under the current policy.
+    /// A reading of the workers' waits for a CPU, and their pools under the current policy.
     fn tick(&self) -> Tick;
-    /// The oldest unfinished requests, at most `most`, and what each waits for other than a worker.
+    /// The oldest unfinished requests, at most `most`, each with what it waits for.
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// Bytes waiting in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;

@@ -1,4 +1,4 @@
-//! Captures what a test logs.
+//! Captures the log lines of a test.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ impl io::Write for Log {
     }
 }
 
-/// What this thread logs while `body` runs.
+/// The log lines of this thread while `body` runs.
 pub(super) fn logged(body: impl FnOnce()) -> String {
     let log = Arc::new(Mutex::new(Vec::new()));
     let writer = Arc::clone(&log);

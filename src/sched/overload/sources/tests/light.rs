@@ -1,5 +1,5 @@
-//! Are light requests of mixed sources limited last? Method: as in the parent module, with two
-//! kinds of requests, where unyielded ones go first.
+//! If sources send light and heavy requests, are light ones limited last? Method: as in the parent
+//! module, with two kinds of requests. Requests that have not yielded go first.
 
 use super::*;
 
@@ -39,8 +39,8 @@ impl Server {
     }
 }
 
-// A single source with one heavy request in a hundred: does it lose only light ones that do not
-// fit? If all its requests yield just before their end, does it lose no more than does not fit?
+// Of a single source with one heavy request in a hundred, are only those light requests lost that
+// do not fit? If all its requests yield just before their end, are no more lost than do not fit?
 #[test]
 fn the_light_requests_of_one_source_are_cut_last() {
     let heavy = Mix { light: (0.99, 0.23), first: 2.03, rest: 18.0 };
@@ -66,8 +66,8 @@ fn the_light_requests_of_one_source_are_cut_last() {
     }
 }
 
-// If a source asks for far more than others, does all of its demand count? If it asks for as much,
-// only its light requests?
+// If a source demands far more than others, does all of its demand count? If it demands as much as
+// others, do only its light requests count?
 #[test]
 fn all_counts_that_is_asked_for_by_one_alone() {
     let share = |light: bool, others: u64| {

@@ -1,6 +1,6 @@
-//! Does `auto` decide over a day as recorded? Method: a day of 24 minutes, one per hour, with a
-//! load curve, shifts of the mix, bursts, an overload and silence. Each decision is a line of
-//! `tests/golden/auto.txt`.
+//! Are the decisions of `auto` over a day those in `tests/golden/auto.txt`, one per line? Method: a
+//! day of 24 minutes, one per hour, with a load curve, shifts of the mix, bursts, an overload and
+//! silence.
 
 use super::*;
 use crate::server::golden::assert_golden;
@@ -27,7 +27,7 @@ fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
         10 => (vec![(LONGER, usual)], 500),
         // Bursts of four times the rate.
         12 if second.is_multiple_of(6) => (vec![(LIGHT_AND_HEAVY, usual * 4)], 200),
-        // More than four workers can do, with the resulting wait.
+        // More work than four workers can do, with the resulting wait.
         14 => (vec![(HEAVIEST, usual)], 20_000 * (second as u64 + 1)),
         16 if second < 30 => (vec![(TWICE_AS_LONG, usual)], 10),
         16 => (vec![(ALIKE, usual)], 10),
@@ -36,7 +36,7 @@ fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
     (mixes, Nanos::from_micros(queue_us))
 }
 
-/// At five hundred a second, this mix keeps eight workers busy.
+/// At five hundred requests a second, this mix would keep eight workers busy.
 const HEAVIEST: Mix = &[(200_000, 60), (40_000_000, 40)];
 
 /// The decisions of a day under these settings, one line each.
@@ -107,7 +107,7 @@ fn virtual_time_decides_as_the_server_does() {
         let (policy, limits) = chosen.split_at(chosen.find([',', ':']).expect("settings or a reason"));
         let budget = limits.strip_prefix(", levels from ").and_then(|limits| limits.split(',').next());
         let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
-        // The table does not show changes of patience alone.
+        // A decision that changes only the patience is not in the table.
         if seen.last().is_none_or(|(_, before, of_before)| (before, of_before) != (&policy, &budget)) {
             seen.push((time, policy, budget));
         }
@@ -137,7 +137,7 @@ fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
     let apart = 1_000_000_000 / costs.len().max(1) as u64;
     let request = |number: usize| {
         let at = Nanos::from_secs(second as u64).plus(Nanos::new(number as u64 * apart));
-        // A prime, of which no number of requests is a multiple.
+        // A prime that divides no number of requests here, so that every request occurs once.
         let cost = Nanos::new(costs[number * 61 % costs.len()]);
         let socket = number % WORKERS as usize;
         crate::lab::sim::ArrivingRequest { socket, ..crate::lab::sim::ArrivingRequest::new(at, cost) }

@@ -38,8 +38,8 @@ fn auto_waits_for_half_of_the_patience_until_it_has_measured() {
     assert_eq!(max_wait(&start), Some(Nanos::from_millis(500)));
     assert_eq!(max_wait(&followed(&mut server, &Recent::default())), max_wait(&start), "silence");
     let bound = max_wait(&followed(&mut server, &recent())).expect("measured");
-    // The expected 20 units of the heavy requests are 2 s. Clients wait a second, of which a tenth
-    // is for service.
+    // 20 units of the heavy requests would be 2 s. But clients wait for a second, and a tenth of it
+    // is kept for service.
     assert_eq!(bound, Nanos::from_millis(900));
     assert_eq!(max_wait(&followed(&mut server, &Recent::default())), Some(bound), "silence says nothing");
 }
@@ -52,7 +52,7 @@ fn a_duration_is_scaled_and_off_is_none() {
     assert_eq!((max_wait(&off), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
 }
 
-// Does another setting take effect at once, without traces of the old one?
+// Does a changed setting take effect at once, without traces of the old one?
 #[test]
 fn another_setting_counts_at_once() {
     let mut server = server(&[]);
@@ -69,7 +69,8 @@ fn another_setting_counts_at_once() {
     assert_eq!(max_wait(&server.limits), max_wait(&measured), "nothing has changed");
 }
 
-// Is service time expected by class if classes are known, and over all requests otherwise?
+// Is the expected service time that of the class if classes are known, and that of all requests
+// otherwise?
 #[test]
 fn service_is_expected_of_what_may_be_known() {
     let ms = Nanos::from_millis;
