@@ -12,11 +12,11 @@ end() {
 }
 trap end EXIT
 
-# Starts a server with these flags; its process is $server, its endpoint $admin.
+# Starts a server with these flags; its process is $server, its endpoint $admin. It listens at $listen, if that is set.
 start() {
     rm -f "$tmp/server"
     # shellcheck disable=SC2086 # a program and its command
-    "$bin"/${program:-forebay serve} --listen 127.0.0.1:0 --admin 127.0.0.1:0 --drain-timeout 0s "$@" >"$tmp/server" 2>/dev/null &
+    "$bin"/${program:-forebay serve} --listen "${listen:-127.0.0.1:0}" --admin 127.0.0.1:0 --drain-timeout "${drain:-0s}" "$@" >"$tmp/server" 2>/dev/null &
     server=$!
     until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
     admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
