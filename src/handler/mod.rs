@@ -77,9 +77,11 @@ use std::future::Future;
 /// replies lack: a bit in the header, as in DNS, or a kind, as in the bench protocol. `admit` or
 /// `handle` must ignore datagrams without the mark.
 pub trait Handler: Sync {
-    /// What [`Handler::admit`] keeps of a request until it ends, such as a number to echo or parsed
-    /// fields. `()` keeps nothing.
-    type Ticket: Copy + Default + Send + Sync;
+    /// What [`Handler::admit`] keeps of a request until it ends: a number to echo, the parsed
+    /// message, an `Option<Arc<..>>`. `()` keeps nothing. At the request's end, whatever that is,
+    /// its worker drops the ticket and puts the default in its place. So the default must cost
+    /// nothing. A ticket without a destructor is left where it is.
+    type Ticket: Default + Send + Sync;
 
     /// The classes' names in metrics: all different, none of them `all`, each a letter, then
     /// letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks them.

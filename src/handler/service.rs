@@ -55,7 +55,7 @@ use std::sync::Arc;
 )]
 pub trait Service: Sync {
     /// See [`Handler::Ticket`].
-    type Ticket: Copy + Default + Send + Sync;
+    type Ticket: Default + Send + Sync;
 
     /// The state of one shard.
     type Shard: Send;

@@ -52,7 +52,7 @@ impl<H: Handler> Erasable<H::Ticket> for H {
     }
 }
 
-impl<T: Copy + Default + Send + Sync> Handler for Erased<T> {
+impl<T: Default + Send + Sync> Handler for Erased<T> {
     type Ticket = T;
 
     const CLASS_NAMES: [&'static str; CLASSES] = CLASS_NAMES;

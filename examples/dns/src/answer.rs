@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// An answer on its way.
 #[derive(Debug)]
 pub struct Answer<'z> {
-    query: &'z Query<'z>,
+    query: &'z Query,
     zone: Option<&'z Zone>,
     found: Found<'z>,
     /// For each record set the signature, where one is wanted and known.
@@ -27,7 +27,7 @@ pub struct Answer<'z> {
 
 impl<'z> Answer<'z> {
     /// Finds what `zones` say to `query`; `now` is in seconds since 1970.
-    pub fn find(zones: &'z Zones, query: &'z Query<'z>, now: u32) -> Answer<'z> {
+    pub fn find(zones: &'z Zones, query: &'z Query, now: u32) -> Answer<'z> {
         let error = |rcode| Answer { query, zone: None, found: Found::error(rcode), signatures: ArrayVec::new(), now };
         if query.edns.as_ref().is_some_and(|edns| edns.version != 0) {
             return error(Rcode::BadVers);

@@ -104,14 +104,14 @@ impl<'z> Found<'z> {
     }
 
     /// The answer with the data of one TXT record, which no zone has.
-    pub(crate) fn text(query: &'z Query<'_>, data: &'z [u8]) -> Found<'z> {
+    pub(crate) fn text(query: &'z Query, data: &'z [u8]) -> Found<'z> {
         let mut found = Found { authoritative: true, ..Found::error(Rcode::NoError) };
         found.answer.push(Item { signed: false, ..Item::new(Owner::asked(query), Set::Text(data)) });
         found
     }
 
     /// Searches `zone` for what `query` asks for; the name asked for must be within the zone.
-    pub fn search(zone: &'z Zone, query: &'z Query<'_>) -> Found<'z> {
+    pub fn search(zone: &'z Zone, query: &'z Query) -> Found<'z> {
         let mut found = Found { authoritative: true, ..Found::error(Rcode::NoError) };
         let mut owner = Owner::asked(query);
         loop {
@@ -143,7 +143,7 @@ impl<'z> Found<'z> {
     }
 
     /// Adds what the name itself has of the type asked for.
-    fn conclude(&mut self, zone: &'z Zone, query: &'z Query<'_>, node: &'z Node, owner: Owner<'z>) {
+    fn conclude(&mut self, zone: &'z Zone, query: &'z Query, node: &'z Node, owner: Owner<'z>) {
         let set = match query.rtype {
             rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
             // One signature is enough, as one set is for ANY. An empty non-terminal has that of its
@@ -164,7 +164,7 @@ impl<'z> Found<'z> {
 
     /// Adds the SOA record, and where signatures are wanted the proof that `owner` has no other
     /// types than those.
-    fn deny(&mut self, zone: &'z Zone, query: &'z Query<'_>, owner: Owner<'z>, bitmap: &'z [u8]) {
+    fn deny(&mut self, zone: &'z Zone, query: &'z Query, owner: Owner<'z>, bitmap: &'z [u8]) {
         let apex = Owner::asked(query).ending(zone.apex.len());
         self.authority.push(Item::new(apex, Set::Stored(&zone.negative)));
         if query.dnssec_ok() && zone.signer.is_some() {
@@ -178,7 +178,7 @@ impl<'z> Found<'z> {
     }
 
     /// Adds the delegation at `cut`.
-    fn refer(&mut self, zone: &'z Zone, query: &Query<'_>, node: &'z Node, cut: Owner<'z>) {
+    fn refer(&mut self, zone: &'z Zone, query: &Query, node: &'z Node, cut: Owner<'z>) {
         // The bit is about the first owner in the answer (RFC 1035, 4.1.1).
         self.authoritative = !self.answer.is_empty();
         let Some(servers) = node.set(rtype::NS) else { return };
@@ -220,7 +220,7 @@ impl<'z> Item<'z> {
 
 impl<'z> Owner<'z> {
     /// The name asked for.
-    fn asked(query: &'z Query<'_>) -> Owner<'z> {
+    fn asked(query: &'z Query) -> Owner<'z> {
         Owner { name: query.name.as_bytes(), skip: 0, in_target: false }
     }
 

@@ -1,11 +1,14 @@
 //! What a question says, checked once: header, question, EDNS (RFC 1035, 6891, 9619).
 
-use crate::name::Name;
+use crate::name::{NAME_MAX_BYTES, Name};
+use arrayvec::ArrayVec;
 use domain::base::opt::cookie::Cookie;
 use octets::{Reader, u16_at};
 
 /// Length of a message's header, after which the question begins.
 pub const HEADER_BYTES: usize = 12;
+/// Length of the longest header and question together.
+const HEAD_MAX_BYTES: usize = HEADER_BYTES + NAME_MAX_BYTES + 4;
 
 /// Numbers of record types that mean something to this server (IANA, DNS parameters).
 pub mod rtype {
@@ -70,9 +73,9 @@ pub enum Fault {
 
 /// A well-formed question.
 #[derive(Clone, Debug)]
-pub struct Query<'a> {
+pub struct Query {
     /// The first bytes of the message: header and question, as they came.
-    pub head: &'a [u8],
+    pub head: ArrayVec<u8, HEAD_MAX_BYTES>,
     /// The name asked for, in lower case.
     pub name: Name,
     /// The type asked for.
@@ -115,12 +118,12 @@ pub fn is_question(message: &[u8]) -> bool {
     message.len() >= HEADER_BYTES && message[2] & QR == 0
 }
 
-impl<'a> Query<'a> {
+impl Query {
     /// Reads a message.
     ///
     /// # Errors
     /// What to do with a message that is no question for a server of zones.
-    pub fn parse(message: &'a [u8]) -> Result<Query<'a>, Fault> {
+    pub fn parse(message: &[u8]) -> Result<Query, Fault> {
         if !is_question(message) {
             return Err(Fault::Silent);
         }
@@ -130,7 +133,7 @@ impl<'a> Query<'a> {
         Query::sections(message).ok_or(Fault::Answered(Rcode::FormErr))
     }
 
-    fn sections(message: &'a [u8]) -> Option<Query<'a>> {
+    fn sections(message: &[u8]) -> Option<Query> {
         let [questions, answers, authorities, additional] = [4, 6, 8, 10].map(|at| u16_at(message, at));
         if questions != 1 || answers != 0 {
             return None;
@@ -138,7 +141,7 @@ impl<'a> Query<'a> {
         let name = Name::parse(&message[HEADER_BYTES..])?;
         let mut reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
         let (rtype, class) = (reader.u16()?, reader.u16()?);
-        let head = &message[..reader.at()];
+        let head = message[..reader.at()].try_into().ok()?;
         // An IXFR says there which version its client has; it is refused later.
         if authorities > u16::from(rtype == rtype::IXFR) {
             return None;

@@ -43,7 +43,7 @@ impl Options {
 /// fits. What does not fit as a whole is left out as a whole, and the client asks again over TCP
 /// (TC).
 pub fn write(
-    query: &Query<'_>,
+    query: &Query,
     found: &Found<'_>,
     signatures: &[Option<Arc<Signature>>],
     zone: Option<&Zone>,
@@ -69,7 +69,7 @@ pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize
 }
 
 /// Bytes of the OPT record that ends an answer.
-pub(crate) fn reserved(query: &Query<'_>, options: &Options) -> usize {
+pub(crate) fn reserved(query: &Query, options: &Options) -> usize {
     let (cookie, nsid) = options.bytes();
     query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie + nsid)
 }
@@ -93,7 +93,7 @@ struct Writer<'a, 'o> {
 
 impl<'a, 'o> Writer<'a, 'o> {
     fn new(
-        query: &Query<'_>,
+        query: &Query,
         found: &Found<'_>,
         zone: Option<&'a Zone>,
         options: &Options,
@@ -111,7 +111,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         if out.len() < start + reserved {
             return None;
         }
-        out[..start].copy_from_slice(query.head);
+        out[..start].copy_from_slice(&query.head);
         out[2] = QR | query.head[2] & REPEATED | if found.authoritative { AA } else { 0 };
         // Without CD: nothing is checked here (RFC 4035, 3.1.6).
         out[3] = found.rcode as u8 & 0xf;
@@ -233,7 +233,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         self.truncated = true;
     }
 
-    fn finish(mut self, query: &Query<'_>, found: &Found<'_>, options: &Options) -> Option<usize> {
+    fn finish(mut self, query: &Query, found: &Found<'_>, options: &Options) -> Option<usize> {
         if let Some(edns) = &query.edns {
             let room = self.reserved - OPT_BYTES;
             let cookie = options.cookie.as_ref().filter(|_| room >= COOKIE_BYTES);

@@ -36,15 +36,8 @@ pub struct Service {
     pub tcp_messages: AtomicU64,
 }
 
-/// The code of the answer to a message that is no question, or [`Rcode::NoError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(Rcode);
-
-impl Default for Code {
-    fn default() -> Code {
-        Code(Rcode::NoError)
-    }
-}
+/// A question, or the code of the answer to a message that is none. `None` comes from no datagram.
+type Asked = Option<Result<Query, Rcode>>;
 
 impl Service {
     /// The answer to a message that came over TCP; `None` if there is none. Work for a server's
@@ -67,7 +60,7 @@ impl Service {
         written(|out| answer.write(&options, out))
     }
 
-    fn options(&self, query: &Query<'_>, client: IpAddr, now: u32) -> Options {
+    fn options(&self, query: &Query, client: IpAddr, now: u32) -> Options {
         let edns = query.edns.as_ref();
         let cookie = edns.and_then(|edns| edns.cookie.as_ref());
         let cookie = cookie.map(|cookie| self.cookies.renewed(cookie, client, now));
@@ -80,14 +73,14 @@ impl Service {
 }
 
 impl Handler for Service {
-    type Ticket = Code;
+    type Ticket = Asked;
 
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["plain", "signed", "class2", "class3", "class4", "class5", "class6", "class7"];
 
     const REASON_NAMES: &'static [&'static str] = &["opcode", "format"];
 
-    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Code>, Rejected<Code>> {
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Asked>, Rejected<Asked>> {
         let query = match Query::parse(arrival.bytes()) {
             Ok(query) => query,
             Err(Fault::Silent) if arrival.bytes().len() < crate::query::HEADER_BYTES => {
@@ -95,45 +88,44 @@ impl Handler for Service {
             }
             Err(Fault::Silent) => return Err(Rejected::Malformed(Malformed::Reply)),
             Err(Fault::Answered(rcode)) => {
-                let refused = Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other);
+                let refused = Rejected::Refused(Admitted::new(Some(Err(rcode))), Refused::Other);
                 return Err(refused.because(if rcode == Rcode::NotImp { OPCODE } else { FORMAT }));
             }
         };
         let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());
         let shown = |cookie| self.cookies.is_valid(cookie, arrival.peer().ip(), now());
-        let admitted = Admitted::new(Code::default())
-            .class(if query.wants_signatures() { SIGNED_CLASS } else { 0 })
-            .reply_limit(query.payload().min(usize::from(self.payload)).max(arrival.bytes().len()))
-            .validated(cookie.is_some_and(shown))
-            // A resolver that hears nothing repeats its question within half a second.
-            .identity(arrival.identity(arrival.bytes()));
-        Ok(admitted)
+        let is_proven = cookie.is_some_and(shown);
+        let class = if query.wants_signatures() { SIGNED_CLASS } else { 0 };
+        let most = query.payload().min(usize::from(self.payload)).max(arrival.bytes().len());
+        // A resolver that hears nothing repeats its question within half a second.
+        let identity = arrival.identity(arrival.bytes());
+        Ok(Admitted::new(Some(Ok(query))).class(class).reply_limit(most).validated(is_proven).identity(identity))
     }
 
-    async fn handle(&self, request: Request<'_, Code>, reply: &mut Reply<'_>) {
-        let Ok(query) = Query::parse(request.bytes()) else { return };
+    async fn handle(&self, request: Request<'_, Asked>, reply: &mut Reply<'_>) {
+        let Some(Ok(query)) = request.ticket() else { return };
         let now = now();
-        let options = self.options(&query, request.peer().ip(), now);
+        let options = self.options(query, request.peer().ip(), now);
         let zones = self.zones.load();
-        if put(&Answer::find(&zones, &query, now), &query, &options, reply) {
+        if put(&Answer::find(&zones, query, now), query, &options, reply) {
             return;
         }
         // From here on the request may wait, and a reload must not; what was found is found again
         // in 100 ns.
         let zones = Guard::into_inner(zones);
-        let mut answer = Answer::find(&zones, &query, now);
+        let mut answer = Answer::find(&zones, query, now);
         answer.shorten(&options, query.payload().min(reply.room()));
         // Under `pools` a signature is made where it keeps nothing light waiting.
         hop(1).await;
         while let Some(index) = answer.unsigned() {
             uninterrupted(|| answer.sign(index)).await;
         }
-        put(&answer, &query, &options, reply);
+        put(&answer, query, &options, reply);
     }
 
-    fn refuse(&self, request: Request<'_, Code>, unserved: Unserved, reply: &mut Reply<'_>) {
-        let rcode = match (unserved.status, request.ticket().0) {
-            (Status::Refused, rcode) => rcode,
+    fn refuse(&self, request: Request<'_, Asked>, unserved: Unserved, reply: &mut Reply<'_>) {
+        let rcode = match (unserved.status, request.ticket()) {
+            (Status::Refused, Some(Err(rcode))) => *rcode,
             // Over its rate, a client that is what it seems to be asks again over TCP.
             (Status::Failed | Status::Stalled, _) => Rcode::ServFail,
             // What is shed because of load is asked again, or elsewhere; an answer would only be
@@ -159,7 +151,7 @@ fn written(write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
 }
 
 /// Writes the answer if no signature has yet to be made.
-fn put(answer: &Answer<'_>, query: &Query<'_>, options: &Options, reply: &mut Reply<'_>) -> bool {
+fn put(answer: &Answer<'_>, query: &Query, options: &Options, reply: &mut Reply<'_>) -> bool {
     if answer.unsigned().is_some() {
         return false;
     }

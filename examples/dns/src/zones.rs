@@ -79,7 +79,7 @@ impl Zones {
     }
 
     /// The data of the answer to a question for the version, if that is to be said.
-    pub(crate) fn version_for(&self, query: &Query<'_>) -> Option<&[u8]> {
+    pub(crate) fn version_for(&self, query: &Query) -> Option<&[u8]> {
         let is_asked =
             query.class == CLASS_CH && query.rtype == rtype::TXT && VERSION_NAMES.contains(&query.name.as_bytes());
         self.version.as_deref().filter(|_| is_asked)
@@ -87,7 +87,7 @@ impl Zones {
 
     /// The zone that has the answer: of those that contain the asked name, the one with the longest
     /// name. DS records of a zone stand in its parent, if that is served, too (RFC 4035, 3.1.4.1).
-    pub fn select(&self, query: &Query<'_>) -> Option<&Zone> {
+    pub fn select(&self, query: &Query) -> Option<&Zone> {
         let name = query.name.as_bytes();
         let mut zones = suffixes(name).filter_map(|suffix| self.zones.get(suffix));
         let nearest = zones.next()?;

@@ -55,7 +55,7 @@ pub(crate) enum Excess {
     GivenUp(GiveUp, u8),
 }
 
-impl<T: Copy + Default> PacketBody<T> {
+impl<T: Default> PacketBody<T> {
     /// The empty packet of this number, for datagrams of at most `bytes`.
     pub(crate) fn new(number: usize, bytes: usize) -> PacketBody<T> {
         let area = || vec![0; bytes].into_boxed_slice();

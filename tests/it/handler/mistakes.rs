@@ -38,13 +38,13 @@ const MISTAKES: [(&str, &str, &str); 6] = [
         "closure is expected to take 2 arguments, but it takes 1 argument",
     ),
     (
-        "a ticket that is not copied",
+        "a ticket that cannot move",
         "pub struct Named;
          impl Handler for Named {
-             type Ticket = String;
-             async fn handle(&self, _: Request<'_, String>, _: &mut Reply<'_>) {}
+             type Ticket = std::rc::Rc<str>;
+             async fn handle(&self, _: Request<'_, std::rc::Rc<str>>, _: &mut Reply<'_>) {}
          }",
-        "String: Copy` is not satisfied",
+        "`Rc<str>` cannot be sent between threads safely",
     ),
 ];
 

@@ -12,4 +12,5 @@ mod reasons;
 mod repeats;
 mod sends;
 mod shards;
+mod tickets;
 mod waits;

@@ -22,7 +22,7 @@ fn a_question_is_read() {
     let query = Query::parse(&plain).expect("a question");
     assert_eq!(query.name.as_bytes(), b"\x03www\x07example\x04test\0");
     assert_eq!((query.rtype, query.class, query.payload(), query.dnssec_ok()), (rtype::A, CLASS_IN, 512, false));
-    assert_eq!(query.head, plain);
+    assert_eq!(query.head[..], plain);
 
     let cookie = b"\0\x03\0\0\0\x0a\0\x08abcdefgh";
     let extended = message([1, 0, 0, 1], &opt(1_232, 0xc000, cookie));

@@ -36,7 +36,12 @@ fn arrival(bytes: &[u8]) -> Arrival<'_> {
 fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
     let mut buffer = vec![0; room];
     let mut reply = Reply::new(&mut buffer);
-    at_once(service.handle(Request::new(&arrival(message), &Code::default()), &mut reply));
+    at_once(
+        service.handle(
+            Request::new(&arrival(message), &Some(Query::parse(message).map_err(|_| Rcode::FormErr))),
+            &mut reply,
+        ),
+    );
     reply.bytes().to_vec()
 }
 
@@ -98,10 +103,10 @@ fn refusals_say_why() {
     let service = service(None);
     let said = |message: &[u8], rcode, status| {
         let rejected = service.admit(&arrival(message)).err();
-        let reason = if rcode == Rcode::NotImp { OPCODE } else { FORMAT };
-        let refused = Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other).because(reason);
-        assert_eq!(rejected, (status == Status::Refused).then_some(refused));
-        let (mut buffer, code) = ([0; 512], Code(rcode));
+        let (reason, code) = (if rcode == Rcode::NotImp { OPCODE } else { FORMAT }, Some(Err(rcode)));
+        let refused: Rejected<Asked> = Rejected::Refused(Admitted::new(code.clone()), Refused::Other).because(reason);
+        assert_eq!(format!("{rejected:?}"), format!("{:?}", (status == Status::Refused).then_some(refused)));
+        let mut buffer = [0; 512];
         let mut reply = Reply::new(&mut buffer);
         service.refuse(Request::new(&arrival(message), &code), Unserved::new(status), &mut reply);
         reply.bytes().to_vec()

@@ -7,7 +7,7 @@ use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::Resume;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
@@ -286,6 +286,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[inline]
     pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
         self.common.serving.unfinished.end(packet.envelope.packet);
+        if std::mem::needs_drop::<H::Ticket>() {
+            let _ = guarded(|| packet.ticket = H::Ticket::default());
+        }
         if let Some(place) = packet.identity.take() {
             self.common.repeats.leave(place);
         }

@@ -28,7 +28,7 @@ pub(crate) struct Replying<'s, T> {
     shed_answers: u64,
 }
 
-impl<'s, T: Copy + Default> Replying<'s, T> {
+impl<'s, T> Replying<'s, T> {
     pub(super) fn new() -> Replying<'s, T> {
         Replying { outbox: Outbox::new(), gathering: Gathering::default(), shed_answers: 0 }
     }
@@ -176,7 +176,7 @@ struct Waiting<'s, T> {
     taken: bool,
 }
 
-impl<'s, T: Copy + Default> Outbox<'s, T> {
+impl<'s, T> Outbox<'s, T> {
     fn new() -> Outbox<'s, T> {
         Outbox { datagrams: 0, replies: ArrayVec::new() }
     }
@@ -278,7 +278,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
 }
 
 /// The datagrams of the reply in `packet`.
-fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
+fn messages_of<'p, T>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
     let Source { peer, local, names_local, .. } = packet.envelope.source;
     let local = names_local.then(|| local.ip());
     packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
