@@ -129,6 +129,8 @@ pub(crate) struct Delayed {
     pub set_aside: Nanos,
     /// The number of the request of the same flow that ran meanwhile, or [`PERMIT`].
     pub behind: u64,
+    /// The shard of its flow, if it has one.
+    pub shard: Option<u32>,
 }
 
 #[cfg(feature = "admin")]

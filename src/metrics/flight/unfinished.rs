@@ -5,15 +5,30 @@ use super::About;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a request waits for, if it does not simply wait for a free worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The end of an earlier request of its flow.
-    Flow = 1,
+    /// The end of an earlier request of its flow, in the shard of this number.
+    Flow(u32),
     /// A permit to work uninterrupted, that is, for long without a checkpoint.
-    Permit = 2,
+    Permit,
+}
+
+impl Wait {
+    /// As a number; 0 = none.
+    fn number(wait: Option<Wait>) -> u32 {
+        match wait {
+            None => 0,
+            Some(Wait::Permit) => 1,
+            Some(Wait::Flow(shard)) => shard + 2,
+        }
+    }
+
+    fn of(number: u32) -> Option<Wait> {
+        if number < 2 { (number == 1).then_some(Wait::Permit) } else { Some(Wait::Flow(number - 2)) }
+    }
 }
 
 /// The unfinished requests of one server.
@@ -30,8 +45,8 @@ struct Mark {
     came_at: AtomicU64,
     id: AtomicU64,
     class: AtomicU8,
-    /// A [`Wait`] as a number; 0 = none.
-    wait: AtomicU8,
+    /// See [`Wait::number`].
+    wait: AtomicU32,
 }
 
 impl Unfinished {
@@ -51,7 +66,7 @@ impl Unfinished {
 
     /// Notes what the request in `packet` waits for; `None` = nothing, or a free worker.
     pub(crate) fn waits(&self, packet: usize, wait: Option<Wait>) {
-        self.marks[packet].wait.store(wait.map_or(0, |wait| wait as u8), Ordering::Relaxed);
+        self.marks[packet].wait.store(Wait::number(wait), Ordering::Relaxed);
     }
 
     /// Notes that `packet` no longer holds a request.
@@ -65,8 +80,7 @@ impl Unfinished {
             let came_at = Nanos::new(mark.came_at.load(Ordering::Relaxed));
             let about =
                 About { id: mark.id.load(Ordering::Relaxed), class: mark.class.load(Ordering::Relaxed), came_at };
-            let waits = |wait: &Wait| *wait as u8 == mark.wait.load(Ordering::Relaxed);
-            (came_at > Nanos::ZERO).then(|| (about, [Wait::Flow, Wait::Permit].into_iter().find(waits)))
+            (came_at > Nanos::ZERO).then(|| (about, Wait::of(mark.wait.load(Ordering::Relaxed))))
         })
     }
 
@@ -97,7 +111,7 @@ mod tests {
         let about = |id| About { id, class: 0, came_at: us(1_000) };
         let waits = || unfinished.all().map(|(about, wait)| (about.id, wait)).collect::<Vec<_>>();
         unfinished.begin(0, about(7));
-        for wait in [Some(Wait::Flow), None, Some(Wait::Permit)] {
+        for wait in [Some(Wait::Flow(0)), None, Some(Wait::Permit), Some(Wait::Flow(65_535))] {
             unfinished.waits(0, wait);
             assert_eq!(waits(), [(7, wait)]);
         }

@@ -45,7 +45,9 @@ pub(super) struct Culprit {
     /// The request that delayed the other one for longest; `None` if the cause is no single
     /// request.
     pub by: Option<About>,
-    /// For how long the culprit kept the worker or the flow busy during the delay.
+    /// The shard that kept the request waiting, if it was one.
+    pub shard: Option<u32>,
+    /// For how long the culprit kept the worker or the shard busy during the delay.
     pub held: Nanos,
     /// The part of the delay that the cause explains, from 0 to 1.
     pub share: f64,
@@ -58,6 +60,7 @@ impl Culprit {
         json!({
             "cause": self.cause.name(),
             "worker": self.worker,
+            "shard": self.shard,
             "request": self.by.map(|by| by.id),
             "class": self.by.map(|by| by.class),
             "held_us": self.held.as_micros_f64(),
@@ -70,6 +73,7 @@ impl Culprit {
     pub(super) fn text(&self) -> String {
         let (worker, us) = (self.worker, self.held.as_micros_f64().round());
         let by = self.by.map_or("other work".to_owned(), |by| format!("request {} (class {})", by.id, by.class));
+        let shard = self.shard.unwrap_or_default();
         match self.cause {
             Cause::NoFreeWorker if self.short > 0 => {
                 format!("worker {worker} ran {} short requests for {us} us", self.short)
@@ -82,7 +86,7 @@ impl Culprit {
             Cause::Throttled => format!("worker {worker} was off its CPU for {us} us, as the CPU quota was used up"),
             Cause::Asleep => format!("worker {worker} slept for {us} us"),
             Cause::HostPause => format!("the process or its host stood still for {us} us"),
-            Cause::Flow => format!("its flow was busy for {us} us, at last with {by}"),
+            Cause::Flow => format!("its shard {shard} was busy for {us} us, at last with {by}"),
             Cause::Permit => {
                 format!("every permit to work uninterrupted was taken for {us} us: worker {worker} ran {by}")
             }
@@ -113,7 +117,8 @@ pub(super) fn blame<'a>(
             (Cause::Flow, began_on, before)
         };
         let (held, share) = (late.set_aside, share(late.set_aside, late.delay()));
-        return Some(Culprit { cause, worker, by, held, share, short: 0 });
+        let shard = late.shard.filter(|_| cause == Cause::Flow);
+        return Some(Culprit { cause, worker, by, shard, held, share, short: 0 });
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
@@ -121,8 +126,10 @@ pub(super) fn blame<'a>(
     // If the records cover only the last part of a long wait, this part is judged.
     let (delay, from) = (late.delay().min(until.minus(held.from)), held.from.max(from));
     let explains = |time: Nanos| time.times(2) >= delay;
-    let named =
-        |cause, time, by| Culprit { cause, worker: held.worker, by, held: time, share: share(time, delay), short: 0 };
+    let named = |cause, time, by| {
+        let (worker, share) = (held.worker, share(time, delay));
+        Culprit { cause, worker, by, shard: None, held: time, share, short: 0 }
+    };
     let off_cpu = host.off_cpu(held.worker, from, until);
     // A request seems long if its worker was off the CPU meanwhile, so the limit is then higher.
     let one = held.by.is_some() && explains(held.most);
@@ -335,7 +342,9 @@ mod tests {
     fn what_is_no_request_is_to_blame_too() {
         let host = Host::default();
         assert_eq!(blamed(late(), [&[BEFORE], &[]], &host), Some((Cause::Asleep, 0, None, 990)));
-        let flow = Delayed { set_aside: US(600), behind: 5, ..late() };
+        let flow = Delayed { set_aside: US(600), behind: 5, shard: Some(9), ..late() };
+        let shard = |late| blame(&late, |_| &[BEFORE], &host, 2).expect("known").shard;
+        assert_eq!([flow, Delayed { behind: PERMIT, ..flow }].map(shard), [Some(9), None]);
         assert_eq!(blamed(flow, [&[BEFORE], &[]], &host), Some((Cause::Flow, 0, Some(5), 600)));
         let set_aside = |us| blamed(Delayed { set_aside: US(us), ..flow }, [&[BEFORE], &[]], &host).expect("known").0;
         assert_eq!([495, 494].map(set_aside), [Cause::Flow, Cause::Asleep], "half of 990 us");

@@ -179,12 +179,17 @@ impl<'m> Tracks<'m> {
         let worker = began_on.unwrap_or(receiver(about.id)) as u16;
         let age = self.now.minus(about.came_at);
         let set_aside = wait.map_or(Nanos::ZERO, |_| age.minus(service));
-        let behind = if wait == Some(Wait::Permit) { PERMIT } else { 0 };
-        let late = Delayed { about, worker, ended_at: self.now, service, set_aside, behind, ..Delayed::default() };
+        let (behind, shard) = match wait {
+            Some(Wait::Permit) => (PERMIT, None),
+            Some(Wait::Flow(shard)) => (0, Some(shard)),
+            None => (0, None),
+        };
+        let late =
+            Delayed { about, worker, ended_at: self.now, service, set_aside, behind, shard, ..Delayed::default() };
         let place = match (running, began_on) {
             (Some(worker), _) => format!("running on worker {worker}"),
             _ if wait == Some(Wait::Permit) => "waiting for a permit".to_owned(),
-            _ if wait == Some(Wait::Flow) => "set aside".to_owned(),
+            _ if shard.is_some() => "set aside".to_owned(),
             (None, Some(_)) => "interrupted".to_owned(),
             (None, None) => "waiting".to_owned(),
         };

@@ -65,12 +65,14 @@ fn what_is_waited_for_is_told_meanwhile() {
     let about = About { id: number(0, 5), class: 0, came_at: MS(15) };
     for (wait, cause, place) in [
         (Some(Wait::Permit), "permit", "waiting for a permit"),
-        (Some(Wait::Flow), "flow", "set aside"),
+        (Some(Wait::Flow(7)), "flow", "set aside"),
         (None, "no_checkpoint", "waiting"),
     ] {
         let body = slow.report(&metrics, &[(about, wait)], &[], &CLASS_NAMES, MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
+        let shard = if cause == "flow" { json!(7) } else { Value::Null };
+        assert_eq!(told["culprit"]["shard"], shard, "{told}");
     }
     let of = |sockets: &[u64]| slow.report(&metrics, &[], sockets, &CLASS_NAMES, MS(20))["sockets"].clone();
     assert_eq!(of(&[0]), json!([]), "an empty socket is not listed");

@@ -250,3 +250,53 @@ fn a_long_request_gives_way_to_what_became_ready() {
     }
     assert_eq!(receive_bytes(&client), b"2");
 }
+
+/// A request is its shard, and 'h' to stay until `may_end`.
+#[derive(Clone, Default)]
+struct Held {
+    may_end: Arc<AtomicBool>,
+}
+
+impl Service for Held {
+    type Ticket = ();
+    type Shard = ();
+
+    const SHARDS: usize = 8;
+
+    fn shard(&self, _: usize) {}
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).shard(arrival.bytes()[0].into()))
+    }
+
+    async fn handle(&self, (): &mut (), event: Event<'_>, out: &mut Out<'_>) {
+        let Event::Datagram(request) = event else { return };
+        while request.bytes()[1] == b'h' && !self.may_end.load(Ordering::SeqCst) {
+            sleep(Nanos::from_millis(1)).await;
+        }
+        out.reply().put(request.bytes()).expect("as long as the request");
+    }
+}
+
+// Does `/slow` name the shard that held a request up, and for how long, meanwhile and afterwards?
+#[test]
+fn a_shard_that_holds_an_event_up_is_named() {
+    let service = Held::default();
+    let server = Running::on(bound(&sized("auto", 2)), service.clone());
+    let socket = client(&server);
+    let culprits = |list: &str| -> Vec<(u64, f64)> {
+        let report: Value = serde_json::from_str(&page(server.admin, "/slow")).expect("JSON");
+        let culprits = report[list].as_array().expect("a list").iter().map(|entry| &entry["culprit"]);
+        let named = culprits.filter_map(|culprit| Some((culprit["shard"].as_u64()?, culprit["held_us"].as_f64()?)));
+        named.collect()
+    };
+    [[5, b'h'], [5, b'w']].iter().for_each(|request| assert!(socket.send(request).is_ok()));
+    await_until(|| !culprits("waiting").is_empty(), "the shard is named");
+    // On a busy host both have waited for a worker too: the wait for the shard must be the longest.
+    let (_, before) = culprits("waiting")[0];
+    let is_long = |list| matches!(culprits(list)[..], [(5, held)] if held > 2.0 * before);
+    await_until(|| matches!(culprits("waiting")[..], [(5, held)] if held > 4.0 * before), "it waits on");
+    service.may_end.store(true, Ordering::SeqCst);
+    await_until(|| is_long("slowest"), "and afterwards");
+    server.ends_as(fates! { received: 2, answered: 2 }, "auto");
+}

@@ -74,8 +74,9 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         let (set_aside, behind) = packet.set_aside.max((envelope.permit_wait, PERMIT));
         let Envelope { worker, received_at, ref stay, hops, .. } = *envelope;
         let worker = if hops > 0 { self.worker as u16 } else { worker };
-        let (about, ended_at, service) = (envelope.about(), self.now, stay.service);
-        self.recorder.flight.delayed(&Delayed { about, worker, received_at, ended_at, service, set_aside, behind });
+        let (about, ended_at, service, shard) = (envelope.about(), self.now, stay.service, packet.shard);
+        let late = Delayed { about, worker, received_at, ended_at, service, set_aside, behind, shard };
+        self.recorder.flight.delayed(&late);
     }
 
     /// Captures a request that ends, and was `served` to its end or not.

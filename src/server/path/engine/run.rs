@@ -316,7 +316,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         packet.shard = Some(shard);
         let Envelope { packet: number, fires, .. } = packet.envelope;
         let unfinished = &self.common.serving.unfinished;
-        unfinished.waits(number, Some(Wait::Flow));
+        unfinished.waits(number, Some(Wait::Flow(shard)));
         match self.common.shards.enter(shard, (number, fires), packet) {
             Entered::Served(packet) => {
                 unfinished.waits(number, None);
