@@ -25,6 +25,8 @@ pub struct Reply<'a> {
     pub(crate) too_many: bool,
     /// How the request ends that the handler has given up, and the number of its own reason.
     pub(crate) given_up: Option<(GiveUp, u8)>,
+    /// The place of the event's class, on a server.
+    pub(crate) class: Option<&'a mut u8>,
 }
 
 /// How a request ends that its handler gives up; see [`Reply::give_up`].
@@ -73,8 +75,8 @@ impl<'a> Reply<'a> {
     /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
         let room = buffer.len().min(Extents::BYTES_MAX);
-        let (overflowed, too_many, given_up) = (false, false, None);
-        Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed, too_many, given_up }
+        let (overflowed, too_many, given_up, class) = (false, false, None, None);
+        Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed, too_many, given_up, class }
     }
 
     /// Bytes written so far, in all datagrams together.
@@ -221,6 +223,13 @@ impl<'a> Reply<'a> {
     /// ```
     pub fn give_up(&mut self, end: GiveUp, reason: u8) {
         self.given_up = Some((end, reason));
+    }
+
+    /// Counts the event in this class, if only `handle` knows it, as after a decryption. It counts
+    /// there however it ends, and with all of its time. Policies keep to the class that
+    /// [`Admitted::class`](super::Admitted::class) says.
+    pub fn class(&mut self, class: u8) {
+        self.class.iter_mut().for_each(|place| **place = class);
     }
 }
 

@@ -84,14 +84,14 @@ impl<T: Default> PacketBody<T> {
         envelope.stay.validated |= validated;
     }
 
-    /// The request, and the place of its reply.
-    pub(crate) fn parts(&mut self) -> (Request<'_, T>, &mut [u8]) {
+    /// The request, and the places of its reply and its class.
+    pub(crate) fn parts(&mut self) -> (Request<'_, T>, &mut [u8], &mut u8) {
         let Envelope { class, worker, segment, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
         let request =
             Request { arrival, segment, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
-        (request, &mut self.reply)
+        (request, &mut self.reply, &mut self.envelope.class)
     }
 }
 
@@ -243,8 +243,9 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         } else {
             let (room, taken_at) = self.room(&body.envelope);
             let events = self.events_of(body.shard);
-            let (request, place) = body.parts();
+            let (request, place, class) = body.parts();
             let mut out = Out { reply: Reply::new(&mut place[..room]), events, way: self.way() };
+            out.reply.class = Some(class);
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
             let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
@@ -267,6 +268,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
         let events = self.events_of(body.shard);
         let mut out = Out { reply: Reply::new(&mut []), events, way: self.way() };
+        out.reply.class = Some(&mut body.envelope.class);
         for _ in 0..DUE_MAX {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
                 Some(Due::Timer(key)) => Event::Timer(key),

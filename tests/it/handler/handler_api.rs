@@ -226,3 +226,40 @@ fn time_with_checkpoints_is_interruptible() {
         assert!(seconds >= 0.001, "{policy}: {seconds}");
     }
 }
+
+/// Names the class of a request by its second byte; 'p' panics then, 's' stalls, and 'w' waits
+/// before.
+struct Late;
+
+impl Handler for Late {
+    type Ticket = ();
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        if request.bytes()[0] == b'w' {
+            sleep(Nanos::from_millis(1)).await;
+        }
+        reply.class(request.bytes()[1] - b'0');
+        match request.bytes()[0] {
+            b'p' => std::panic::resume_unwind(Box::new(())),
+            b's' => std::future::pending().await,
+            _ => reply.put(&[request.class()]).expect("there is room"),
+        }
+    }
+
+    fn refuse(&self, request: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
+        reply.put(&[b'0' + request.class()]).expect("there is room");
+    }
+}
+
+// Does a request count in the class that its handler names, however it ends, also after a wait?
+#[test]
+fn a_class_may_be_known_late() {
+    let server = Running::start(&[("workers", "2")], Late);
+    for (question, answer) in [("a2", "\0"), ("w2", "\0"), ("a3", "\0"), ("p5", "5"), ("s6", "6")] {
+        assert_eq!(ask(&server, question), answer, "{question}");
+    }
+    let latency = latency(server.admin)["since_start"]["total"].clone();
+    let counts = ["short", "class2", "class3"].map(|class| latency[class]["count"].as_u64().unwrap_or(0));
+    assert_eq!(counts, [0, 2, 1], "{latency}");
+    server.ends_as(fates! { received: 5, answered: 3, failed: 1, stalled: 1 }, "late");
+}

@@ -203,6 +203,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             Polled::Ended(packet) => {
                 self.running.shedding.on_end(&slot.envelope.stay, self.now);
+                slot.envelope.class = packet.envelope.class;
                 // What is left of the future holds nothing, and the slot's next one takes its
                 // place.
                 self.finish(packet, &slot.envelope);

@@ -114,7 +114,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         // The handler puts what only the server knows into each datagram.
         let sealed = guarded(|| {
             let extents = packet.extents;
-            let (request, reply) = packet.parts();
+            let (request, reply, _) = packet.parts();
             extents.ranges().for_each(|range| handler.seal(request, &served, &mut reply[range]));
         });
         if sealed.is_err() {

@@ -23,7 +23,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     pub(crate) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
         slot.clear();
         let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
-        packet.envelope = slot.envelope;
+        // Its handler may have named another class.
+        packet.envelope = Envelope { class: packet.envelope.class, ..slot.envelope };
         packet
     }
 
@@ -97,7 +98,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let handler = self.common.serving.handler;
         // A source that may be forged is sent no more than it sent.
         let room = if envelope.stay.validated { envelope.reply_limit } else { envelope.request_len };
-        let (request, place) = packet.parts();
+        let (request, place, _) = packet.parts();
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(request, unserved, &mut reply));
         let extents = reply.extents;
