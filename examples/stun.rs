@@ -39,41 +39,41 @@ const FINGERPRINTED: u8 = 2;
 struct Stun;
 
 impl Handler for Stun {
-    type Ticket = ();
+    /// The numbers of attributes that must be comprehended and are not known.
+    type Ticket = Vec<u8>;
 
     const REASON_NAMES: &'static [&'static str] = &["length", "method", "fingerprint"];
 
-    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Vec<u8>>, Rejected<Vec<u8>>> {
         let bytes = arrival.bytes();
-        let malformed = |reason| Err(Rejected::Malformed(reason));
         if bytes.len() < HEADER {
-            return malformed(Malformed::Truncated);
+            return Err(Rejected::Malformed(Malformed::Truncated));
         }
         let (kind, length) = (u16::from_be_bytes([bytes[0], bytes[1]]), u16::from_be_bytes([bytes[2], bytes[3]]));
         match kind {
-            _ if bytes[4..8] != COOKIE => malformed(Malformed::Magic),
+            _ if bytes[4..8] != COOKIE => Err(Rejected::Malformed(Malformed::Magic)),
             _ if usize::from(length) != bytes.len() - HEADER => {
                 Err(Rejected::Malformed(Malformed::Other).because(LENGTH))
             }
             BINDING_REQUEST => match attributes(bytes) {
                 None => Err(Rejected::Malformed(Malformed::Other).because(LENGTH)),
                 Some(found) if !found.intact => Err(Rejected::Malformed(Malformed::Other).because(FINGERPRINTED)),
-                Some(_) => Ok(Admitted::new(()).reply_limit(HEADER + 8 + 4 + 2 * LISTED_MAX)),
+                Some(found) => Ok(Admitted::new(found.unknown).reply_limit(HEADER + 8 + 4 + 2 * LISTED_MAX)),
             },
-            BINDING_SUCCESS => malformed(Malformed::Reply),
+            BINDING_SUCCESS => Err(Rejected::Malformed(Malformed::Reply)),
             _ => Err(Rejected::Ignored.because(METHOD)),
         }
     }
 
-    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    async fn handle(&self, request: Request<'_, Vec<u8>>, reply: &mut Reply<'_>) {
         // Cookie and transaction: what the address is veiled with, lest middleboxes rewrite it.
         let veil = &request.bytes()[4..HEADER];
-        let unknown = attributes(request.bytes()).map(|found| found.unknown).unwrap_or_default();
+        let unknown = request.ticket();
         let (kind, body) = if unknown.is_empty() {
             (BINDING_SUCCESS, attribute(XOR_MAPPED_ADDRESS, &mapped(request.peer(), veil)))
         } else {
             // Class and number: 420.
-            (BINDING_ERROR, [attribute(ERROR_CODE, &[0, 0, 4, 20]), attribute(UNKNOWN_ATTRIBUTES, &unknown)].concat())
+            (BINDING_ERROR, [attribute(ERROR_CODE, &[0, 0, 4, 20]), attribute(UNKNOWN_ATTRIBUTES, unknown)].concat())
         };
         let parts: [&[u8]; 4] = [&kind.to_be_bytes(), &(body.len() as u16).to_be_bytes(), veil, &body];
         // Where the network may not be sent as much now, it is not answered: STUN asks again.
@@ -85,7 +85,7 @@ impl Handler for Stun {
 
 /// What the attributes of a question say.
 struct Attributes {
-    /// The numbers of those that must be comprehended and are not known.
+    /// See [`Handler::Ticket`].
     unknown: Vec<u8>,
     /// Whether there is no fingerprint, or the message's own.
     intact: bool,
