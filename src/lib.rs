@@ -5,7 +5,7 @@
 //! Modules are listed from the edge of the server down, and each imports only modules below it.
 //! `tests/it/sources/imports.rs` checks this. Modules without a link are private.
 //!
-//! - `cli`: [`main`] makes a command-line program of a handler, as `forebay serve` is one;
+//! - `cli`: `main` makes a command-line program of a handler, as `forebay serve` is one;
 //! - `config`: turns flags, environment and file into a checked `Config`;
 //! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;

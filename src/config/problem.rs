@@ -20,7 +20,7 @@ pub enum Origin {
     },
     /// The value comes from code that calls [`super::Config::from_pairs`].
     Code,
-    /// A default that the program passes to [`crate::main`]; no layer sets the value.
+    /// A default that the program passes to `forebay::main`; no layer sets the value.
     Program,
     /// The default of the table; no layer sets the value.
     Default,

@@ -2,10 +2,10 @@
 //!
 //! Each worker writes counters and histograms to `WorkerMetrics` through its own `Recorder`. Values
 //! only grow, and any thread may read them. The control thread owns the `Collector`, which gathers
-//! the values of all workers. A [`Snapshot`] is the data of one scrape. It converts to JSON
-//! ([`Snapshot::to_json`]), text ([`Snapshot::to_text`]), a log of HdrHistogram
-//! ([`Snapshot::to_interval_log`]) and Prometheus' formats ([`Snapshot::to_prometheus`]).
-//! [`summary()`] gives the lines that a server prints at its end.
+//! the values of all workers. A [`Snapshot`] is the data of one scrape. With the feature `admin` it
+//! converts to JSON (`to_json`), text (`to_text`), a log of HdrHistogram (`to_interval_log`) and
+//! Prometheus' formats (`to_prometheus`). [`summary()`] gives the lines that a server prints at its
+//! end.
 //!
 //! ```
 //! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};

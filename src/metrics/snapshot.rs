@@ -11,6 +11,7 @@ use std::iter;
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
     /// The server's set-up: its policy, addresses and workers.
+    #[cfg_attr(doc, doc(hidden))]
     pub description: Description,
     /// For each socket, datagrams that the kernel dropped since the start; `None` if unreadable.
     pub kernel_dropped: Vec<Option<u64>>,
@@ -26,11 +27,14 @@ pub struct Gauges {
     /// if no cgroup reports this.
     pub throttled: Option<(u64, Nanos)>,
     /// The decision of an adaptive policy; `None` under other policies.
+    #[cfg_attr(doc, doc(hidden))]
     pub decision: Option<Decision>,
     /// The state of the gate, which drops requests in the kernel under overload; `None` if it is
     /// not in use.
+    #[cfg_attr(doc, doc(hidden))]
     pub gate: Option<GateState>,
     /// Kernel features that failed and are not used for now.
+    #[cfg_attr(doc, doc(hidden))]
     pub given_up: GivenUp,
     /// How long a request may wait now, if it waits in a standing queue; `None` = no limit.
     pub max_wait: Option<Nanos>,
@@ -38,12 +42,15 @@ pub struct Gauges {
     pub oldest: [Option<Nanos>; CLASSES],
     /// Sum of explained delays, by who blocked whom.
     #[cfg(feature = "admin")]
+    #[cfg_attr(doc, doc(hidden))]
     pub blocked: std::collections::BTreeMap<super::slow::Pair, Nanos>,
     /// The names of the classes.
+    #[cfg_attr(doc, doc(hidden))]
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
     pub reason_names: &'static [&'static str],
     /// The handler's own metrics.
+    #[cfg_attr(doc, doc(hidden))]
     pub own: Vec<OwnValue>,
     /// Number of ended pieces of work that other threads had spawned, by result in the order of
     /// [`SpawnEnd::ALL`].
@@ -122,6 +129,7 @@ pub struct Snapshot {
     /// Figures that workers do not count themselves.
     pub gauges: Gauges,
     /// The sums of the workers' counters.
+    #[cfg_attr(doc, doc(hidden))]
     pub counts: Counts,
     /// Start of the server since the Unix epoch. Differs for each start.
     pub start_time: Nanos,

@@ -102,7 +102,7 @@ impl Metrics {
         (Metrics { asker }, asked)
     }
 
-    /// The current counters and measurements. [`Snapshot::to_json`] and [`Snapshot::to_prometheus`]
+    /// The current counters and measurements. `Snapshot::to_json` and `Snapshot::to_prometheus`
     /// (feature `admin`) convert them to the pages of the endpoint. `None` while the server does
     /// not run: before [`Server::run`](crate::server::Server::run), and after it has returned. Its
     /// report then has the totals.
