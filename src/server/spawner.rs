@@ -1,20 +1,26 @@
 //! Work from outside the sockets: threads and tasks of the program put it on the server's workers.
 
 use crate::metrics::SpawnEnd;
-use crate::runtime::continuation::{AbortCause, Child, Found, Outside, Ready, block_on, lock, new_runtime_id};
+use crate::runtime::continuation::{
+    AbortCause, AnyChild, Child, Found, Outside, Ready, block_on, lock, new_runtime_id,
+};
 use crate::sched::bounds::SPAWNED_PER_WORKER;
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 
 /// Puts work on the workers of a server, from any thread, for example work that is too long for the
 /// calling task or thread. Cheap to clone.
 ///
 /// The policy treats it as a request that has hopped to the last pool. It may pass checkpoints,
-/// hop, fork, and work uninterrupted, as a handler does, but may wait only for its own children. It
-/// has no deadline and no fate; `/metrics` counts it as `forebay_spawned_total`.
+/// hop, fork, work uninterrupted, and wait for anything, as a handler does. While it waits, it
+/// keeps no worker and no packet. So a handler may leave work to it that goes on after the reply,
+/// such as the refresh of a cache. It has no deadline and no fate; `/metrics` counts it as
+/// `forebay_spawned_total`. Give waits a [`timeout`](crate::handler::timeout): what waits for ever
+/// ends with the server.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -67,10 +73,14 @@ impl Spawner {
             entered.finished = true;
             value
         };
-        let child = Child::spawned(spawning.runtime_id, Box::pin(counted));
+        let child = Child::spawned(spawning.runtime_id, &spawning.outside, Box::pin(counted));
+        let mut state = lock(&spawning.state);
+        state.accepted.push(Arc::downgrade(&child) as _);
+        let ended = state.ended;
+        drop(state);
         spawning.outside.put(Ready::Spawned(Arc::clone(&child) as _));
         // Either this thread sees that the server has ended, or the server finds the work.
-        if lock(&spawning.state).ended {
+        if ended {
             spawning.abort_rest();
         }
         Ok(Spawned { child })
@@ -106,8 +116,8 @@ pub enum Unfinished {
     /// The work, or a child that it forked, panicked.
     #[error("the work panicked")]
     Panicked,
-    /// The work waited for something other than its own children.
-    #[error("the work waits for something that is no part of its own")]
+    /// A child that the work forked waited for something other than its own children.
+    #[error("a part of the work waits for something that is no part of its own")]
     Stalled,
     /// The work yielded or hopped to a queue that was full.
     #[error("a queue on the way was full")]
@@ -165,6 +175,8 @@ pub(super) struct Spawning {
 #[derive(Default)]
 struct State {
     under_way: usize,
+    /// The work that is under way, and some that has ended.
+    accepted: Vec<Weak<dyn AnyChild>>,
     /// Whether no more work is accepted.
     closed: bool,
     /// Whether no worker will look for work any more.
@@ -207,6 +219,9 @@ impl Spawning {
         let mut state = lock(&self.state);
         if !state.closed && state.under_way < self.most {
             state.under_way += 1;
+            if state.accepted.len() >= 2 * self.most {
+                state.accepted.retain(|work| work.strong_count() > 0);
+            }
             return Ok(Entered { spawning: Arc::clone(self), finished: false });
         }
         state.ends[SpawnEnd::Refused as usize] += 1;
@@ -214,11 +229,10 @@ impl Spawning {
         Err(if state.closed { SpawnError::Stopping } else { SpawnError::Full })
     }
 
-    /// Ends work that no worker will take any more.
-    fn abort_rest(&self) {
-        while let Some(child) = self.outside.next_spawned() {
-            child.abort(AbortCause::Draining);
-        }
+    /// Ends work that no worker will take any more, new or waiting.
+    pub(super) fn abort_rest(&self) {
+        let rest = mem::take(&mut lock(&self.state).accepted);
+        rest.iter().filter_map(Weak::upgrade).for_each(|work| work.abort(AbortCause::Draining));
     }
 }
 

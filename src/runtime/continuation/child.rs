@@ -2,7 +2,7 @@
 //! spawned.
 
 use super::context::{self, Limits};
-use super::local_queue::{self, Ready};
+use super::local_queue::{self, Outside, Ready};
 use super::outcome::Outcome;
 use super::poll::{Polled, Terms, discard, poll};
 use super::resumable::Resumable;
@@ -11,8 +11,8 @@ use crate::sched::Resume;
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Wake, Waker};
 
 /// The future of a child, as a worker polls it.
@@ -23,6 +23,8 @@ pub(crate) struct Child<T> {
     /// The runtime id of the server that runs the child; 0 for a child forked outside any server.
     pub(crate) runtime_id: u64,
     expires_at: Nanos,
+    /// How other threads wake it. Only spawned work has this: it may wait for anything.
+    outside: Option<Weak<Outside>>,
     /// The request or child that forked this child, with its generation at that time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
     work: Resumable<Work<T>>,
@@ -72,14 +74,15 @@ impl<T: Send + 'static> Child<T> {
 
     /// Work that an outside thread spawned for the server `runtime_id`. It has no deadline and is
     /// in no queue yet.
-    pub(crate) fn spawned(runtime_id: u64, work: ChildFuture<T>) -> Arc<Child<T>> {
-        Arc::new(Child::of_none(runtime_id, work))
+    pub(crate) fn spawned(runtime_id: u64, outside: &Arc<Outside>, work: ChildFuture<T>) -> Arc<Child<T>> {
+        Arc::new(Child { outside: Some(Arc::downgrade(outside)), ..Child::of_none(runtime_id, work) })
     }
 
     fn of_none(runtime_id: u64, future: ChildFuture<T>) -> Child<T> {
         Child {
             runtime_id,
             expires_at: Nanos::MAX,
+            outside: None,
             owner: None,
             work: Resumable::new(Work { future, begun: false }),
             outcome: Outcome::new(),
@@ -146,8 +149,8 @@ impl<T: Send + 'static> AnyChild for Child<T> {
         let limits = Limits { ask_at, expires_at: self.expires_at };
         let mut since = start;
         let result = loop {
-            let terms =
-                Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere: false };
+            let wakes_anywhere = self.outside.is_some();
+            let terms = Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
             // Ordering: relaxed. Only the worker that polls the child adds. The lock around the
@@ -184,7 +187,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
     }
 
     fn abort(self: Arc<Self>, cause: AbortCause) {
-        if let Some(work) = self.work.begin() {
+        if let Some(work) = self.work.withdraw(|_| true) {
             discard(work);
             self.end(Err(cause));
         }
@@ -220,8 +223,13 @@ impl<T: Send + 'static> Waiter for Child<T> {
 
 impl<T: Send + 'static> Wake for Child<T> {
     fn wake(self: Arc<Self>) {
-        if local_queue::works_for(self.runtime_id) && self.work.wake() {
-            local_queue::woken(Ready::Child(self));
+        let here = local_queue::works_for(self.runtime_id);
+        if (here || self.outside.is_some()) && self.work.wake() {
+            if here {
+                local_queue::woken(Ready::Child(self));
+            } else if let Some(outside) = self.outside.as_ref().and_then(Weak::upgrade) {
+                outside.put(Ready::Child(self));
+            }
         }
     }
 }

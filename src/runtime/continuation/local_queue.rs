@@ -10,7 +10,6 @@ use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
 use crossbeam_queue::ArrayQueue;
 use std::cell::{Cell, RefCell};
-use std::iter;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -152,7 +151,7 @@ impl Outside {
         assert!(first.is_ok(), "a server has one set of workers");
     }
 
-    /// Puts a woken request or spawned work where a worker finds it.
+    /// Puts a woken request, or spawned work that is new or woken, where a worker finds it.
     pub(crate) fn put(&self, ready: Ready) {
         let put = self.ready.push(ready);
         debug_assert!(put.is_ok(), "there is a place for each wait slot and each piece of spawned work");
@@ -170,11 +169,5 @@ impl Outside {
     /// Takes a woken request or spawned work, if there is any.
     pub(crate) fn next(&self) -> Option<Ready> {
         self.ready.pop()
-    }
-
-    /// Takes spawned work and drops all else. For the time after the last worker has ended.
-    pub(crate) fn next_spawned(&self) -> Option<Arc<dyn AnyChild>> {
-        let spawned = |ready| if let Ready::Spawned(work) = ready { Some(work) } else { None };
-        iter::from_fn(|| self.ready.pop()).find_map(spawned)
     }
 }

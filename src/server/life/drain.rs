@@ -116,6 +116,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         // when the gate shut.
         self.shed_waiting(engine);
         self.common.serving.events.close();
+        self.bound.spawning.0.abort_rest();
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
         }
