@@ -172,3 +172,37 @@ fn aria2c_finds_its_peers() {
     assert_eq!(code, Some(0));
     assert_eq!(fs::read(path(&format!("leech/{name}"))).expect("it came"), [0; 20_000]);
 }
+
+// Does a proxy ask again, with an ID that its client cannot know, and give its client the answer?
+// Does it say so if none comes, and end as failed for its own reason? Method: the test is the
+// server behind it.
+#[test]
+fn a_proxy_asks_again_and_gives_up() {
+    let behind = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    behind.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a socket");
+    let (server, socket) = start("proxy", &[&behind.local_addr().expect("bound").to_string()]);
+    let mut buffer = [0; 64];
+    let mut hear = || {
+        let (length, proxy) = behind.recv_from(&mut buffer).expect("a question");
+        (buffer[..length].to_vec(), proxy)
+    };
+    let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\0\0\x01\0\x01";
+    socket.send(question).expect("the server's port is open");
+    let ([(first, _), (second, proxy)], mut forged) = ([hear(), hear()], question.to_vec());
+    assert_eq!((&first[2..], &second[2..]), (&question[2..], &question[2..]));
+    assert_ne!(first[..2], second[..2]);
+    // Late, and under an ID that nothing waits for.
+    forged[2] = 0x81;
+    for id in [[first[0], first[1]], [!second[0], second[1]], [second[0], second[1]]] {
+        forged[..2].copy_from_slice(&id);
+        forged[3] = id[0];
+        behind.send_to(&forged, proxy).expect("sent");
+    }
+    let answer = receive_bytes(&socket);
+    assert_eq!(answer, [&[0x12, 0x34, 0x81, second[0]], &question[4..]].concat());
+    socket.send(question).expect("the server's port is open");
+    let asked: BTreeSet<_> = (0..3).map(|_| hear().0).collect();
+    assert_eq!((receive_bytes(&socket), asked.len()), (b"\x12\x34\x81\x02\0\0\0\0\0\0\0\0".to_vec(), 3));
+    await_rejected(&server, "failed", "upstream", 1.0);
+    server.stop();
+}
