@@ -5,6 +5,7 @@ use super::examples::{ask, await_rejected, said, start};
 use crate::support::prelude::*;
 use nix::sys::signal::Signal;
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
+use std::ops::Range;
 
 fn tagged(key: &Key, parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();
@@ -96,6 +97,37 @@ fn announce(id: &[u8], hash: u8, left: u64, event: u32, port: u16) -> Vec<u8> {
 /// The words of an answer after action and transaction.
 fn words(answer: &[u8]) -> Vec<u32> {
     answer[8..].chunks_exact(4).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes"))).collect()
+}
+
+// Does a session go on, and is no memory taken, while others forge and replay? Method: hellos that
+// nothing follows, forged IDs and tags, and messages that came before, from many addresses.
+#[test]
+fn forged_and_replayed_messages_take_no_memory() {
+    const SOURCES: u32 = 10_000;
+    let (server, socket) = start("sessions", &[]);
+    let session = Session::open(&socket);
+    session.is_answered(&socket, 1);
+    let mut number = 1;
+    let mut attack = |sources: Range<u32>| {
+        for source in sources {
+            let forger = UdpSocket::bind((Ipv4Addr::from(0x7f10_0000 + source), 0)).expect("an address of the host");
+            let (mut forged_tag, mut forged_id) = (session.message(number + 1, "hi"), session.message(1, "hi"));
+            forged_tag[20] ^= 1;
+            forged_id[1..9].copy_from_slice(&u64::from(source).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            let hello = [&b"H"[..], &[0; 47]].concat();
+            for message in [hello, forged_tag, forged_id, session.message(1, "hi")] {
+                forger.send_to(&message, server.udp).expect("sent");
+            }
+            if source % 16 == 0 {
+                number += 1;
+                session.is_answered(&socket, number);
+            }
+        }
+        metric(&page(server.admin, "/metrics"), "process_resident_memory_bytes")
+    };
+    let (before, after) = (attack(0..SOURCES / 10), attack(SOURCES / 10..SOURCES));
+    assert!(after - before < 2e6, "{before} to {after} bytes");
+    server.stop();
 }
 
 // Does each client get the others of its swarm, and the right counts? Does a scrape count swarms of
