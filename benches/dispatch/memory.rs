@@ -69,7 +69,7 @@ impl Socket {
 #[derive(Clone, Copy, Default)]
 pub struct Datagram {
     pub(crate) length: usize,
-    pub(crate) segment: usize,
+    pub(crate) segment: u16,
     pub(crate) truncated: bool,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) local: Option<IpAddr>,

@@ -225,10 +225,11 @@ impl<'a> Reply<'a> {
         self.given_up = Some((end, reason));
     }
 
-    /// Counts the event in this class, if only `handle` knows it, as after a decryption. It counts
-    /// there however it ends, and with all of its time. Policies keep to the class that
-    /// [`Admitted::class`](super::Admitted::class) says.
-    pub fn class(&mut self, class: u8) {
+    /// Counts the event in this class, where only `handle` can know it, such as after a decryption.
+    /// The event counts there however it ends, and with all of its time. Classes above the largest
+    /// count as the largest. Policies still use the class of
+    /// [`Admitted::class`](super::Admitted::class).
+    pub fn set_class(&mut self, class: u8) {
         self.class.iter_mut().for_each(|place| **place = class);
     }
 }

@@ -38,7 +38,7 @@ pub struct Datagram {
     /// Number of bytes in the buffer.
     pub length: usize,
     /// The length of each datagram in the buffer but the last, if there are several; otherwise 0.
-    pub segment: usize,
+    pub segment: u16,
     /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
     /// The sender; `None` if the kernel gave no address.
@@ -219,7 +219,7 @@ impl GroBatch {
         while end < self.rest.end && next(end) - start <= packet.len() && is_joined(end) {
             end = next(end);
         }
-        let segment = if end > first { self.segment } else { 0 };
+        let segment = if end > first { self.segment as u16 } else { 0 };
         let length = (end - start).min(self.datagram.length);
         let fits = length.min(packet.len());
         packet[..fits].copy_from_slice(&self.buffer[start..start + fits]);

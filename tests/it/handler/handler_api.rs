@@ -238,7 +238,7 @@ impl Handler for Late {
         if request.bytes()[0] == b'w' {
             sleep(Nanos::from_millis(1)).await;
         }
-        reply.class(request.bytes()[1] - b'0');
+        reply.set_class(request.bytes()[1] - b'0');
         match request.bytes()[0] {
             b'p' => std::panic::resume_unwind(Box::new(())),
             b's' => std::future::pending().await,

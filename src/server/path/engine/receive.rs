@@ -301,7 +301,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             stay: Stay { validated, ..Stay::new(self.now.minus(datagram.kernel_wait)) },
             id,
             request_len: datagram.length,
-            segment: datagram.segment as u16,
+            segment: datagram.segment,
             reply_limit: datagram.length,
             received_at: self.now,
             ..Envelope::default()
