@@ -1,5 +1,5 @@
-//! The server of README.md: smallest factors, with all that an operator needs and a flag of its
-//! own.
+//! The server of README.md, which finds smallest factors. It has all settings of an operator, and
+//! one flag of its own.
 //!
 //! `cargo run --example factors -- --largest 1000000`, and then
 //! `printf '91?' | nc -u -w1 127.0.0.1 9100`
