@@ -1,5 +1,5 @@
 //! Counts the instructions of a part of this program. Other programs do not change the count, so it
-//! has a fixed bound. valgrind counts them while this program runs again and does only this part.
+//! has a fixed bound. To count, valgrind runs this program again with only this part.
 
 use std::process::Command;
 

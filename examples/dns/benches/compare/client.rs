@@ -44,9 +44,9 @@ impl Load {
         Load { rate, signed: true }
     }
 
-    /// Outstanding questions of one flow under [`flood`]. For signatures it is a quarter, because a
-    /// server sheds a question that would wait behind 128 of them, and each shed question costs the
-    /// client a timeout.
+    /// Outstanding questions of one flow under [`flood`]. For signatures it is a quarter. A server
+    /// sheds questions that would wait behind 128 others, and each of these costs the client a
+    /// timeout.
     fn window(self) -> u64 {
         if self.signed { 8 } else { 32 }
     }
