@@ -29,9 +29,9 @@ impl Handler for Factors {
         while factor <= number / factor && number % factor != 0 {
             factor += 1;
             if factor == 10_000 {
-                hop(1).await; // heavy, it turns out: what is left goes on in the second pool
+                hop(1).await; // a heavy request: it continues in the second pool
             } else if factor % 1_000 == 0 {
-                checkpoint().await; // others may be waiting
+                checkpoint().await; // lets waiting requests run
             }
         }
         let smallest = if number % factor == 0 { factor } else { number };
