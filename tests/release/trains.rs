@@ -6,8 +6,8 @@ use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use std::io::IoSliceMut;
 
-/// Requests of a peer in a round. On a slow machine the first ones after a wake-up seem long, and
-/// the next 32 replies leave one by one. The requests of the second peer follow them.
+/// Requests of a peer in a round. On a slow machine the server takes the first ones after a wake-up
+/// for long ones, and sends the next 32 replies one by one. So a round must have more requests.
 const ROUND: u64 = 40;
 
 /// The number of replies in an expected batch. It is so small that the slowest machine serves their

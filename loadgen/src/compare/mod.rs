@@ -48,7 +48,7 @@ const HEAVY: &str = CLASS_NAMES[1];
 const BESIDE_RUN: Nanos = Nanos::from_millis(300);
 /// A comparison of the default length ends within this time, repeated runs included.
 const LASTS: Nanos = Nanos::from_secs(100);
-/// A longer comparison takes at most one part in this many longer than planned: a sixth.
+/// A longer comparison takes at most 1 / `LONGER_PART` (a sixth) longer than planned.
 const LONGER_PART: u64 = 6;
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).

@@ -167,7 +167,7 @@ fn timers_fire_once() {
             client.send(&question).expect("the server's port is open");
             let was_armed = usize::from(receive_bytes(&client)[0]);
             let times = fires.entry(key.into()).or_default();
-            // On a busy host it may fire before it is stopped.
+            // On a busy host the timer may fire before the test stops it.
             *times = *times + usize::from(after > 0) - was_armed;
             asked += 1;
         }

@@ -97,7 +97,7 @@ impl<'a> Servers<'a> {
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
         mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
     ) {
-        // Workers and their events use the time without pauses; requests arrive by the clock.
+        // Workers and their events use a time that leaves out pauses. Arrival times include pauses.
         let setup = self.setup;
         let at_of =
             |next: &Option<(ArrivingRequest, u16)>| next.as_ref().map_or(Nanos::MAX, |(came, _)| setup.worked(came.at));

@@ -181,8 +181,8 @@ impl<J> VirtualWorld<J> {
             // No worker sleeps on this socket any more, so the watcher must see it.
             self.sockets[id].watched = true;
         }
-        // Another worker may have woken this one for a job that it no longer serves. So others must
-        // look.
+        // This worker may have been woken for a job that it no longer serves under the new policy. So
+        // all sleepers wake and search.
         self.wake_all();
     }
 
