@@ -36,7 +36,7 @@ pub(crate) enum Act {
     Hop = b'h',
 }
 
-/// The handler's history, shared with the test.
+/// A record of what the handler has done, shared with the test.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     begun: AtomicUsize,

@@ -141,7 +141,7 @@ impl<'a> CostModel<'a> {
         });
     }
 
-    /// Ends a request that holds a packet but gets no answer.
+    /// Ends a request without an answer, and frees its packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
         self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
