@@ -1,5 +1,5 @@
-//! Answers a question without sockets, in three steps. Between the steps a server can do what is
-//! slow elsewhere.
+//! Answers a question without sockets, in three steps. Between the steps, a server can move slow
+//! work to other workers.
 //!
 //! [`Answer::find`] searches, [`Answer::sign`] makes one signature that is not known yet,
 //! [`Answer::write`] writes.

@@ -3,7 +3,7 @@
 //! | first byte | the client sends | the server answers |
 //! |---|---|---|
 //! | `e` | any bytes | the same bytes |
-//! | `r` | a length and microseconds, four bytes each | so many bytes, after computing for so long |
+//! | `r` | a length and microseconds, four bytes each | this number of bytes, after computing for this time |
 //! | `u` | any bytes | their number, in eight bytes |
 //!
 //! Numbers are big-endian. The answers to `r` and `u` begin once the client has finished its side.

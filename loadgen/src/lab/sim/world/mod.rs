@@ -181,8 +181,8 @@ impl<J> VirtualWorld<J> {
             // No worker sleeps on this socket any more, so the watcher must see it.
             self.sockets[id].watched = true;
         }
-        // This worker may have been woken for a job that it does not serve under the new policy. So all
-        // sleepers wake and search.
+        // This worker may have been woken for a job that it does not serve under the new policy.
+        // So all sleepers wake and search.
         self.wake_all();
     }
 
