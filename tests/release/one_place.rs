@@ -121,7 +121,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Asks `program`, and a server of it under `policy`.
+    /// Runs `program`, and a server of it under `policy`, and reads what they show.
     fn by(program: &Path, policy: &str) -> Shown {
         let said = |args: &[&str]| Command::new(program).env_clear().args(args).output().expect("the program starts");
         let complaint = String::from_utf8(said(&["serve", "--policy", "?"]).stderr).expect("text");

@@ -231,7 +231,7 @@ pub(crate) struct Figure {
     stream: Batches,
 }
 
-/// The values of one class, or of all.
+/// The values (latencies or slowdowns) of one class, or of all classes together.
 #[derive(Clone, Debug, Default)]
 struct Class {
     /// The values of answered requests; allocated at the first answer.

@@ -63,8 +63,8 @@ impl Scenario<'_> {
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
     }
 
-    /// For how long workers that share all work remember a backlog at `load`; for a fleet, each
-    /// server's workers.
+    /// How long a backlog affects later requests at `load`, if workers share all work. For a fleet,
+    /// each server's workers share.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
         Memory::of_queue(load, dispersion(&fit.times, fit.beside)).of_servers(self.fleet.map_or(1, Fleet::left))
