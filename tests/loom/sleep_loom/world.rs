@@ -52,8 +52,7 @@ pub(crate) const OVER_SOON: PoolId = 3;
 
 pub(crate) struct World {
     pub(crate) idle: Idle<Kernel>,
-    /// The number of waiting jobs in each queue. Relaxed, because the protocol itself must carry
-    /// the news.
+    /// Waiting jobs in each queue. Relaxed, because the protocol itself must carry the news.
     queues: [AtomicUsize; QUEUES_USED],
     /// The same for the deque of each worker.
     deques: Vec<AtomicUsize>,
@@ -61,8 +60,7 @@ pub(crate) struct World {
     /// The index of the present policy.
     epoch: AtomicUsize,
     stopping: AtomicBool,
-    /// The number of jobs. None ends before all have begun. With fewer workers than jobs, each ends
-    /// by itself.
+    /// The number of jobs. None ends before all have begun, unless there are fewer workers.
     jobs: usize,
     flaw: Flaw,
 }
@@ -268,8 +266,7 @@ impl Worker {
         }
     }
 
-    /// The policy's own search, down to the last queue. `sockets` says whether it searches sockets,
-    /// too.
+    /// The policy's own search, down to the last queue; also in sockets if `sockets`.
     fn search(&mut self, sockets: bool) -> Option<Job> {
         let world = Arc::clone(&self.world);
         let policy = &world.policies[self.epoch];

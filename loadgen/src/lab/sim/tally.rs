@@ -156,10 +156,9 @@ impl Tally {
         &self.changes
     }
 
-    /// Whether a backlog grows through the run: the latency of a class is higher in the second
-    /// half, by more than chance. Near saturation, a long spell of waiting looks the same. So the
-    /// run must also last 20 relaxation times (README of `stats`), or keep its workers busy nearly
-    /// all the time.
+    /// Whether a backlog grows: the latency of a class is higher in the second half of the run, by
+    /// more than chance. A long spell of waiting looks the same. So the run must also last 20
+    /// relaxation times (README of `stats`), or keep its workers busy nearly all the time.
     pub fn is_unstable(&self) -> bool {
         let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
