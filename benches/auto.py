@@ -4,7 +4,7 @@ import json
 import statistics
 import sys
 
-# A percentile that requests without an answer make infinite.
+# Stands for an infinite percentile: one that falls on an unanswered request.
 NEVER = 1e300
 
 

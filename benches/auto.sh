@@ -1,12 +1,13 @@
 #!/bin/sh
-# Is the default policy near the best one for every mix, load and number of workers, in virtual time with every step
-# charged? Prints a row a cell: the p99.9 of the slowdown under `auto`, the least of the fixed policies', and their ratio;
-# then p99.9 of the latency over that of `global`. At the end it counts the cells within a bound. With several seeds the ratios
-# of a cell are medians. Needs `cargo build --release` and python3. POLICIES must hold auto and global.
+# Is the default policy near the best one for every mix, load and number of workers, in virtual time with all overheads?
+# Prints a row for each cell: the p99.9 slowdown under `auto`, the lowest under any fixed policy, and their ratio. Then
+# comes the p99.9 latency of `auto` over the p99.9 latency of `global`. The last lines count the cells within a bound. With
+# several seeds the ratios of a cell are medians. Needs `cargo build --release` and python3. POLICIES must contain auto and
+# global.
 #
-# Lists are words: MIXES="tpcc rocksdb" LOADS=.7,.9 WORKERS="2 14" SEEDS="1 2 3" REQUESTS=2000000 benches/auto.sh
-# Flags of `simulate` besides: FLAGS="--groups 4" benches/auto.sh
-# In bursts of 2.2:10ms:20ms, and of 1.5:10ms:10ms and 4:2ms:8ms:
+# A list is words: MIXES="tpcc rocksdb" LOADS=.7,.9 WORKERS="2 14" SEEDS="1 2 3" REQUESTS=2000000 benches/auto.sh
+# Further flags of `simulate`: FLAGS="--groups 4" benches/auto.sh
+# In bursts of 2.2:10ms:20ms (benches/README.md also has 1.5:10ms:10ms and 4:2ms:8ms):
 #
 #     MIXES="bimodal:0.99:10us:1ms tpcc lognormal:10us:3 high-bimodal exponential:10us" LOADS=.5,.7,.85 \
 #         FLAGS="--arrivals bursts:2.2:10ms:20ms --max-wait auto" REQUESTS=200000 SEEDS="1 2 3" benches/auto.sh

@@ -19,7 +19,7 @@ import time
 
 PAGE = pathlib.Path(__file__).with_name("README.md")
 BIN = os.environ.get("BIN", "target/release")
-# A command of the page takes no longer than a minute on a machine of its own.
+# If no other program runs, a command of the page takes at most a minute.
 SECONDS_MAX = 600
 
 

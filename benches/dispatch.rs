@@ -1,18 +1,17 @@
-//! What does it cost that a request goes through the server and not straight to its handler? The
-//! server receives, admits, schedules, runs, answers and records it. One thread, no contention, no
-//! kernel.
+//! How much does the server add to a call of a handler? The server receives a request, admits it,
+//! schedules it, runs it, answers it and records it. One thread, no contention, no kernel.
 //!
-//! The server's own engine and runtime do it: the files of `src/server` are compiled against
-//! sockets in memory (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop,
-//! over the same bytes. `batch 32` is a server with a backlog; `batch 1` one to which requests come
-//! one by one, so that each costs a search of every queue. The kernel's part, several microseconds
-//! per request, is left out, and so are caches that are cold in a real server.
+//! The bench uses the server's own engine and runtime. The files of `src/server` are compiled
+//! against sockets in memory (`dispatch/memory.rs`). `direct` calls the same handler's functions in
+//! a loop, over the same bytes. In `batch 32` the server has a backlog. In `batch 1` requests come
+//! one by one, so each of them costs a search of every queue. Two things are not measured: the
+//! kernel's part, several microseconds per request, and the cold caches of a real server.
 //!
-//! `dispatch/records.rs` measures the part of it that records what happened.
-//! `dispatch/counted.rs` holds the instructions of a request to bounds.
+//! `dispatch/records.rs` measures only the records: counters, histograms and flight recorder.
+//! `dispatch/counted.rs` checks that the instructions of a request stay within bounds.
 
-// The library's modules are compiled in, as the server compiles them. A linked library would show
-// the engine less, and the compiler could inline less.
+// The modules of the library are compiled into this bench, as the server compiles them. Against a
+// linked library, the compiler could inline less, and private parts would be out of reach.
 macro_rules! modules {
     ($($path:literal $name:ident)*) => {
         $(#[allow(dead_code, unused_imports, unreachable_pub, reason = "a bench needs a part of each")]
@@ -73,10 +72,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
 
-/// As a server has for one worker.
+/// As many packets as a server has for one worker.
 const PACKETS: usize = 640;
 
-/// The smallest handler there is: it answers with the request's first eight bytes.
+/// The smallest possible handler: it answers with the request's first eight bytes.
 struct Small;
 
 impl Handler for Small {
@@ -87,7 +86,7 @@ impl Handler for Small {
     }
 }
 
-/// Serves `count` requests on this thread under `policy`, and says how long that took.
+/// Serves `count` requests on this thread under `policy`; returns the time that it takes.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
     let outside = Arc::new(Outside::new(PACKETS + 1));
@@ -119,7 +118,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let filter =
         AddressFilter::new(&[(Ipv4Addr::LOCALHOST, 9_000).into()], &[7, 13, 17, 19, 1_900, 11_211], &[], addresses);
     let transport = Transport::new(1, 1);
-    // Bounds that are looked at, and that nothing exceeds.
+    // The server checks these bounds for each request, and no request exceeds them.
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), ..WaitBounds::always(millis(2_000), millis(4_000)) };
     let waits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
@@ -144,13 +143,13 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         limits: &limits,
         samples: &samples,
     };
-    // A descriptor for the readiness queue, to which nothing ever comes.
+    // The readiness queue needs a descriptor. Nothing ever arrives at this one.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy;
     let (shared, workers) =
         Shared::<Job<'s, '_, H, M>>::new(policy, Wait::Spin, &[descriptor.as_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
-    // Told beforehand: it ends when it finds nothing more.
+    // Stopped before it starts, so the worker ends when it finds no more requests.
     shared.stop();
     let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, 1, |_, _| false));
     let mut took = Duration::ZERO;
@@ -188,7 +187,7 @@ fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, re
     group.bench_function("direct", |bencher| {
         bencher.iter_custom(|iterations| called(handler, request, count(iterations)));
     });
-    // What `auto` may choose.
+    // `auto`, and the policies that it may choose.
     for name in ["levels", "steal", "global", "auto"] {
         let policy: PolicyName = name.parse().expect("a policy");
         for &batch in batches {
@@ -215,7 +214,7 @@ fn dispatch(criterion: &mut Criterion) {
         match name {
             "small" => compare(&mut group, &Small, &request, &[1, net::BATCH]),
             "echo" => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &request, &[1, net::BATCH]),
-            // Of a batch all others would repeat the first.
+            // In a batch of equal requests, all but the first would be repeats.
             _ => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &repeatable, &[1]),
         }
         group.finish();
@@ -233,7 +232,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let measures = arguments.iter().any(|argument| argument == "--bench");
-    // Of `cargo test`: names of tests, and options for them.
+    // Under `cargo test`, arguments are names and options of tests.
     if !measures && !arguments.is_empty() {
         return ExitCode::SUCCESS;
     }

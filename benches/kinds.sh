@@ -1,13 +1,14 @@
 #!/bin/sh
-# One source sends light and heavy requests, and more than the cores can do. How many of each are answered in time? Prints
+# One source sends light and heavy requests, more than the cores can serve. How many of each are answered in time? Prints
 # the rows of benches/overload.md. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
-# Level-0 work is all of a light request and the first slice of a heavy one, and some time beside each. At LOAD times the
-# capacity it needs D of the capacity. Light ones fit up to 1 / D, and heavy ones as far as the rest serves them. An emulated
-# core takes 2.68 us beside each request. For one real core that is measured: `isolated` answers a flood of requests of 20 us.
+# The work that comes first is all of each light request and the first slice of each heavy one, with the time beside them.
+# At LOAD times the capacity it needs D of the capacity. Of the light requests 1 / D fit, and heavy ones get the remaining
+# capacity. An emulated core takes 2.68 us beside each request. For a real core this time is measured: `isolated` answers a
+# flood of requests of 20 us.
 #
-# A mix is the share of light requests, the costs of a light and of a heavy one and the first slice, in us, and the scale of
-# time. On a real core: WORKERS="--workers 1" MIXES=0.99:20:2000:200:1 LOADS="2 5" benches/kinds.sh
+# A mix has five parts: the share of light requests, the costs of a light and of a heavy one and the first slice, in us, and
+# the time scale. On a real core: WORKERS="--workers 1" MIXES=0.99:20:2000:200:1 LOADS="2 5" benches/kinds.sh
 set -eu
 
 mixes=${MIXES:-0.99:20:2000:200:20 0.995:.5:500:5:200}
@@ -29,7 +30,7 @@ row() {
     # shellcheck disable=SC2086 # the flags are words
     start $workers --time-scale "$5"
     generator="$bin/loadgen run --quiet --admin $admin --cost bimodal:$1:$2us:$3us --timeout 1s --percentile 50 --flows 256"
-    # The verdict may be INVALID: the exit code is no failure.
+    # The verdict may be INVALID, so the exit code is ignored.
     $generator --load "$6" --warmup 4s --duration 10s --json "$tmp/run.json" >/dev/null 2>&1 || true
     $generator --load .5 --warmup 0s --duration 3s --json "$tmp/after.json" >/dev/null 2>&1 || true
     stop

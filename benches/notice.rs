@@ -1,14 +1,16 @@
-//! What does a heavy request pay for the possibility that it steps aside? The figure is CPU time of
-//! requests that run alone, over that under `isolated`, where none steps aside. It is taken under
-//! each policy whose requests step aside, for each way to notice a waiting one.
+//! How much CPU time does a heavy request need for the ability to yield? The figure is the CPU time
+//! of requests that run alone, over their CPU time under `isolated`, under which no request yields.
+//! It is measured for each policy whose requests yield, and for each way to notice a waiting
+//! request.
 //!
-//! And how long does it take until it knows? One worker runs a heavy request, whose checkpoints are
-//! a third of a microsecond apart. Light ones come one at a time from another CPU, at moments
-//! without a pattern. Time counts to the checkpoint at which the heavy one steps aside, from before
-//! the send and from after it. The datagram arrives in between.
+//! How long does it take until the heavy request notices? One worker runs a heavy request, whose
+//! checkpoints are a third of a microsecond apart. Light requests come one at a time from another
+//! CPU, at random moments. The time ends at the checkpoint at which the heavy request yields. It
+//! begins before the send or, in a second figure, after it. The datagram arrives in between.
 //!
-//! All ways serve the same requests in turn, round after round, so that all meet the same weather;
-//! a ratio is one within a round. CPU time is that of the workers by the kernel's `schedstat`.
+//! All cases serve the same requests in turn, round after round, so that disturbances of the host
+//! affect all of them. A ratio is within one round. CPU time is the time of the workers in the
+//! kernel's `schedstat`.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 
@@ -28,14 +30,14 @@ const COST: Nanos = Nanos::from_millis(200);
 const REQUESTS: u64 = 6;
 const ROUNDS: usize = 7;
 
-/// Policy, and how its heavy requests notice others. The first row is what the others are compared
-/// with.
+/// The cases: a policy, and how its heavy requests notice others. The others are compared with the
+/// first case.
 const WAYS: [(&str, &str); 3] = [("isolated", "looks"), ("levels", "ring"), ("levels", "looks")];
 
 /// Light requests while a heavy one runs, in each round.
 const ARRIVALS: usize = 4_000;
 
-/// A heavy request works this long from one checkpoint to the next.
+/// The work of a heavy request from one checkpoint to the next.
 const BETWEEN_CHECKPOINTS: Nanos = Nanos::new(300);
 
 /// The payload of the request that runs until a light one ends it.
@@ -44,7 +46,7 @@ const HEAVY: &[u8] = b"heavyreq";
 const END: &[u8] = b"end it!!";
 
 fn main() {
-    // `cargo test --benches` runs this too, and learns that it works.
+    // `cargo test --benches` also runs this, in a short form, to show that it works.
     let measures = std::env::args().any(|argument| argument == "--bench");
     let (rounds, requests, arrivals) = if measures { (ROUNDS, REQUESTS, ARRIVALS) } else { (1, 1, 50) };
     println!("| policy | notices | CPU time over isolated: median (least..largest of {rounds}) |\n|---|---|---|");
@@ -75,14 +77,14 @@ fn main() {
     }
 }
 
-/// Median, least and largest.
+/// The median, the smallest and the largest figure.
 fn spread(mut figures: Vec<f64>, digits: usize) -> String {
     figures.sort_by(f64::total_cmp);
     let (least, median, largest) = (figures[0], figures[figures.len() / 2], figures[figures.len() - 1]);
     format!("{median:.digits$} ({least:.digits$}..{largest:.digits$})")
 }
 
-/// Runs a server, and `client` with its address.
+/// Runs a server, and calls `client` with its address.
 fn with_server<R>(settings: &[(&str, &str)], handler: &impl Handler, client: impl FnOnce(SocketAddr) -> R) -> R {
     let local = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0")];
     let settings = local.iter().chain(settings).copied();
@@ -103,7 +105,7 @@ fn client_of(server: SocketAddr) -> UdpSocket {
     client
 }
 
-/// CPU time of two workers for `requests`, one after the other.
+/// The CPU time of two workers for `requests` requests, one after the other.
 fn spent(burner: Burner, policy: &str, notices: &str, requests: u64) -> Nanos {
     let settings = [("workers", "2"), ("wait", "park"), ("policy", policy), ("notices", notices)];
     with_server(&settings, &Bench::new(Spin::new(burner, 1), Nanos::MAX), |server| {
@@ -114,7 +116,7 @@ fn spent(burner: Burner, policy: &str, notices: &str, requests: u64) -> Nanos {
             let length = client.recv(&mut message).expect("an answer");
             assert_eq!(Header::parse(&message[..length]).expect("a reply").status, Status::Ok);
         };
-        // The first one pays for what is new.
+        // The first request includes one-time work, so it is not measured.
         ask(0);
         let before = cpu_time_of_workers();
         (1..=requests).for_each(ask);
@@ -133,7 +135,7 @@ impl Handler for Checkpoints {
     type Ticket = ();
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        // Ordering: relaxed, one thread runs all handlers.
+        // Ordering: relaxed, because one thread runs all handlers.
         if request.bytes() == HEAVY {
             while !self.ended.load(Ordering::Relaxed) {
                 self.burner.burn(BETWEEN_CHECKPOINTS);
@@ -147,9 +149,9 @@ impl Handler for Checkpoints {
     }
 }
 
-/// Microseconds from an arrival to the checkpoint that knows of it: p50 and p99 from before the
-/// send, and from after it. The last figure is the share of arrivals, in per cent, at which another
-/// thread had the worker's CPU. They are not in the other figures.
+/// Microseconds from an arrival to the checkpoint that notices it: p50 and p99 from before the
+/// send, then both from after it. The last figure is the share of arrivals, in per cent, at which
+/// another thread had the worker's CPU. These arrivals are not in the other figures.
 fn delays(burner: Burner, policy: &str, notices: &str, arrivals: usize) -> [f64; 5] {
     let handler = Checkpoints { burner, last: AtomicU64::new(0), ended: AtomicBool::new(false) };
     let settings = [("workers", "1"), ("policy", policy), ("notices", notices)];
@@ -159,7 +161,7 @@ fn delays(burner: Burner, policy: &str, notices: &str, arrivals: usize) -> [f64;
         heavy.send(HEAVY).expect("sent");
         let mut answer = [0; 8];
         for number in 0..arrivals as u64 {
-            // 100 to 400 us, in an order without a pattern.
+            // Pauses of 100 to 400 us, in pseudo-random order.
             burner.burn(Nanos::new(100_000 + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 300_000));
             let send = clock::now();
             client.send(b"light...").expect("sent");
@@ -182,7 +184,7 @@ fn delays(burner: Burner, policy: &str, notices: &str, arrivals: usize) -> [f64;
     [of(&mut before, 0.5), of(&mut before, 0.99), of(&mut after, 0.5), of(&mut after, 0.99), absent]
 }
 
-/// CPU time so far of the threads `forebay-0`, `forebay-1`.
+/// The CPU time so far of the threads `forebay-0` and `forebay-1`.
 fn cpu_time_of_workers() -> Nanos {
     let threads = fs::read_dir("/proc/self/task").expect("/proc").map(|thread| thread.expect("an entry").path());
     let workers = threads.filter(|thread| {

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The process stands still for a while, as in a live migration or a cgroup freezer. What becomes of the requests that came
-# meanwhile? Prints a row for each policy, load and pause. Needs curl, jq, and `cargo build --profile dist --workspace`.
+# The process stands still for a while, as in a live migration or a cgroup freezer. Are the requests of that time answered?
+# Prints a row for each policy, load and pause. Needs curl, jq, and `cargo build --profile dist --workspace`.
 #
-# One worker serves requests of 1 ms, and clients wait for 6 s. Each list is words: PAUSES=1 LOADS=.2 benches/pauses.sh
-# Real cores, which need a host that leaves them a CPU: WORKERS="--workers 1" benches/pauses.sh
+# One worker serves requests of 1 ms, and clients wait for 6 s. A list is words: PAUSES=1 LOADS=.2 benches/pauses.sh
+# Real cores, if the host has a free CPU: WORKERS="--workers 1" benches/pauses.sh
 set -eu
 
 policies=${POLICIES:-isolated steal levels auto}
@@ -22,7 +22,7 @@ row() {
     kill -STOP "$server"
     sleep "$3"
     kill -CONT "$server"
-    # The verdict may be INVALID: the exit code is no failure.
+    # The verdict may be INVALID, so the exit code is ignored.
     wait "$generator" || true
     stop
     jq -r --arg head "| $1 | $2 | $3" '[$head, .sent, .fates.answered, .fates.shed, .fates.kernel_dropped] | map(tostring)

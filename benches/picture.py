@@ -41,7 +41,7 @@ def panel(title, lines, left):
         yield f'<path d="{path}" stroke="{COLOURS[policy]}"/>'
         load, slowdown = points[-1]
         at = y(slowdown) + 4
-        # Names of lines that end together stand below one another.
+        # If names of lines would overlap, move one of them down.
         while any(abs(at - other) < 14 for other in named):
             at += 1
         named.append(at)

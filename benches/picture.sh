@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws benches/picture.svg, the picture of the README: p99.9 slowdown of the short requests by load, in virtual time. Takes
-# about a minute. Needs python3.
+# Draws benches/picture.svg for the README: the p99.9 slowdown of short requests by load, in virtual time. Takes about a
+# minute. Needs python3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo build --release --quiet -p loadgen

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Does virtual time know what one real core does? Serves a mix on one CPU, reads the utilisation and the latency that the
-# server reports, and simulates the mix at that utilisation. The time of a request that is not its work is charged as receive
-# and send. Needs jq, two CPUs (the generator has the first), and `cargo build --profile dist --workspace`. A row has medians of
-# ROUNDS, with the least and the most:
+# Does virtual time predict the latency of one real core? Serves a mix on one CPU, and reads the utilisation and the latency
+# that the server reports. Then simulates the mix at this utilisation: the time of a request beside its work is charged as
+# receive and send. Needs jq, two CPUs (the generator has the first), and `cargo build --profile dist --workspace`. A row
+# has medians of ROUNDS, with the smallest and the largest:
 #     ROUNDS=5 MIXES="tpcc/19.068/26950" benches/real.sh
-# A mix is a workload, the mean of its costs in us, and requests a second.
+# A mix is a workload, its mean cost in us, and the requests per second.
 set -eu
 
 bin=${BIN:-target/dist}
@@ -15,7 +15,7 @@ tmp=$(mktemp -d)
 server=
 trap 'kill $server 2>/dev/null; rm -rf "$tmp"' EXIT
 
-# Serves the mix $1 at $2 requests a second. Prints utilisation, p50 and p90 of ten seconds.
+# Serves the mix $1 at $2 requests per second. Prints utilisation, p50 and p90 of ten seconds.
 serve() {
     taskset -c 1 "$bin/forebay" serve --workers 1 --policy "$policy" --max-wait off --listen 127.0.0.1:0 \
         --admin 127.0.0.1:0 >"$tmp/out" 2>&1 &
@@ -29,7 +29,7 @@ serve() {
     run=$!
     sleep 13
     curl -s --noproxy '*' "$admin/latency" | jq -r '[.utilisation["10s"], (.windows["10s"].total.all | .p50, .p90)] | join(" ")'
-    # The exit code is 3 where the run is INVALID as seen by the generator: the figures are the server's.
+    # The exit code is 3 if the generator finds the run INVALID. The figures come from the server, so it is ignored.
     wait $run || [ $? = 3 ]
     kill $server
     wait $server 2>/dev/null || true

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What do the copies of a request cost that come at once, where the handler is in `Once`? Prints the CPU seconds of
-# `examples/coap` for requests that come once and for the same with ten copies each, in turn, and their ratio. Needs curl,
+# How much CPU time do equal requests take that arrive at once, if `Once` merges them? Prints the CPU seconds of
+# `examples/coap` for single requests, for the same requests with ten copies each, in turn, and the ratio. Needs curl,
 # jq, Python 3, and `cargo build --profile dist --example coap`.
 #
 # A request asks for the factors of a number. NUMBER=1000000000039 COPIES=10 REQUESTS=1000 PAIRS=5 benches/repeats.sh
@@ -13,7 +13,7 @@ program=examples/coap
 # shellcheck source=benches/server.sh
 . "${0%/*}/server.sh"
 
-# Sends requests with $1 copies each, three at once, and waits for their answers.
+# Sends requests with $1 copies each, three requests at a time, and waits for the answers.
 drive() {
     python3 - "$(curl -s "http://$admin/latency" | jq -r .listen)" "${REQUESTS:-1000}" "$1" "$number" <<'END'
 import socket, struct, sys

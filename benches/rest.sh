@@ -1,6 +1,6 @@
 #!/bin/sh
-# What does a server that is mostly idle, or half loaded, pay for sleeping and waking? For each build: CPU time and sleeps of
-# its workers for each request, and the latency. Builds take turns, so that all meet the same weather.
+# How much do sleeping and waking cost a server that is mostly idle, or half loaded? Prints for each build: CPU time and
+# sleeps of the workers per request, and the latency. Builds take turns, so that disturbances of the host affect all.
 # Needs `cargo build --profile dist --workspace`.
 #
 # BINS="target/dist other/target/dist" ROUNDS=5 benches/rest.sh

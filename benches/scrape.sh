@@ -1,8 +1,8 @@
 #!/bin/sh
-# What does a scrape cost? A server is under the same load all the time. Seconds with scrapes and seconds without take
-# turns. The figure is the CPU time of the whole process that a scrape adds: the work of the endpoint, what workers do to
-# hand their histograms over, and their colder caches. A scrape a second that adds 10 ms takes 1 % of one CPU. Workers
-# that wait sleep, for spinning would hide it. Needs curl and `cargo build --profile dist --workspace`.
+# How much CPU time does a scrape cost? A server is under constant load. Seconds with scrapes and seconds without take
+# turns. The figure is the CPU time of the whole process that a scrape adds: the work of the endpoint, the work by which
+# workers hand their histograms over, and colder caches. One scrape per second that adds 10 ms takes 1 % of one CPU.
+# Idle workers sleep here, because spinning would hide the difference. Needs curl and `cargo build --profile dist --workspace`.
 #
 # ROUNDS=20 SCRAPES=20 WORKERS=1 LOAD=fixed:10us/20000 benches/scrape.sh
 set -eu
@@ -14,7 +14,7 @@ bin=${BIN:-target/dist} rounds=${ROUNDS:-20} scrapes=${SCRAPES:-20} load=${LOAD:
 # The CPU time of all threads so far, in ns.
 cpu() { cat /proc/"$server"/task/*/schedstat | awk '{ cpu += $1 } END { printf "%.0f\n", cpu }'; }
 
-# A second, with this many scrapes that accept this format. Prints the CPU time that the server used.
+# Makes this many scrapes in a second, in this format. Prints the CPU time that the server used.
 second() {
     before=$(cpu)
     end=$(($(date +%s%N) + 1000000000))

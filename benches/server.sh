@@ -1,8 +1,8 @@
-# A server in a process of its own, which ends with the script that reads this file. Needs `cargo build --profile dist
+# Starts servers for a script that reads this file. A server ends with the script. Needs `cargo build --profile dist
 # --workspace`.
 
 bin=${BIN:-target/dist}
-# curl asks servers of this host.
+# The servers are on this host, so curl must not use a proxy.
 export NO_PROXY='*' no_proxy='*'
 tmp=$(mktemp -d)
 server=
@@ -12,7 +12,8 @@ end() {
 }
 trap end EXIT
 
-# Starts a server with these flags; its process is $server, its endpoint $admin. It listens at $listen, if that is set.
+# Starts a server with these flags. Sets $server to its process id, and $admin to its endpoint. It listens at $listen, if
+# that is set.
 start() {
     rm -f "$tmp/server"
     # shellcheck disable=SC2086 # a program and its command

@@ -1,7 +1,7 @@
 #!/bin/sh
-# How soon does `auto` follow at the rates of real cores: from a cold start, and after a shift of the mix? One real worker
-# beside the generator; the endpoint is asked every tenth of a second. Prints a row
-# for each run, as benches/levels.md sums them up. Needs curl, jq, two idle CPUs, and `cargo build --profile dist --workspace`.
+# How soon does `auto` adapt on a real core, after a start and after a shift of the mix? One real worker runs beside the
+# generator, and the script asks the endpoint every tenth of a second. Prints a row for each run; benches/levels.md sums
+# them up. Needs curl, jq, two idle CPUs, and `cargo build --profile dist --workspace`.
 #
 # Lists are words: SHIFTS="tpcc/fixed:10us" ROUNDS=1 benches/shift.sh
 set -eu
@@ -10,12 +10,12 @@ set -eu
 
 shifts=${SHIFTS:-lognormal:10us:3/exponential:10us high-bimodal/fixed:10us tpcc/high-bimodal fixed:10us/lognormal:10us:10}
 rounds=${ROUNDS:-3}
-# Utilisation of the worker, by handlers alone, before and after the shift.
+# The load before and after the shift, by the time in handlers alone.
 load=${LOAD:-0.5}
 # Seconds before the shift, and after it.
 half=10
 
-# Tells, until the server is gone, how long ago the first request came, and what is in force.
+# Prints until the server ends: the time since the first request, and the policy in force.
 watch() {
     began=
     while body=$(curl -s "http://$admin/latency"); do
@@ -26,17 +26,17 @@ watch() {
     done
 }
 
-# One run: the mix, and after how many seconds each change came into force, with what.
+# One run. Prints the mix, and for each change of policy the second at which it came into force.
 run() {
     start --workers 1 --policy auto
     watch >"$tmp/watched" &
     watching=$!
-    # The exit code is 3 where the run is INVALID: two mixes in one have no percentile to know.
+    # The exit code is 3 because the run is INVALID: with two mixes in one run, no percentile is known.
     "$bin/loadgen" run --quiet --admin "$admin" --workload "$1" --then "$2" --load "$load" --warmup 0s --duration $((2 * half))s \
         >"$tmp/run" || [ $? = 3 ]
     stop
     wait $watching || true
-    # The start is of no choice: it is in force when the first request comes.
+    # The first policy is no change: it is in force when the first request comes.
     awk -v half=$half '
         NR > 1 && $3 " " $4 != last {
             seconds = $2 - $1

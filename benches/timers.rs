@@ -24,8 +24,8 @@ const PERIOD: Nanos = Nanos::from_millis(100);
 const IDLE_KEYS: u64 = 977;
 const WORKERS: usize = 2;
 
-/// A request is its kind and the number of its shard: 'a' arms keys that fire, 'i' keys that do
-/// not, and 'l' is long.
+/// A request is its kind and the number of its shard. Kind 'a' arms keys that fire, and 'i' keys
+/// that do not fire. Kind 'l' is a long request.
 struct Bench {
     /// How long a long request runs.
     long: Nanos,
@@ -39,7 +39,7 @@ impl Service for &Bench {
     /// When each key fires next.
     type Shard = Vec<Nanos>;
 
-    /// A long request keeps the timers of its shard waiting, so it has a shard without keys.
+    /// A long request delays the timers of its shard, so it has a shard without keys.
     const SHARDS: usize = SHARDS + WORKERS;
 
     fn shard(&self, _: usize) -> Vec<Nanos> {
@@ -88,7 +88,7 @@ impl Service for &Bench {
 }
 
 impl Bench {
-    /// Asks each shard for `kind`, and waits until its keys are armed.
+    /// Sends a request of `kind` to each shard, and waits until all keys are armed.
     fn arm(&self, client: &UdpSocket, kind: u8, keys: u64) {
         let before = self.armed.load(Ordering::Relaxed);
         for shard in 0..SHARDS {
@@ -99,7 +99,7 @@ impl Bench {
         }
     }
 
-    /// What fires while `busy` workers run long requests.
+    /// How late timers fire while `busy` workers run long requests.
     fn fired(&self, client: &UdpSocket, busy: usize) -> Histogram<u64> {
         (0..busy).for_each(|worker| ask(client, b'l', SHARDS + worker));
         let late = || self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ impl Bench {
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, and learns that it works.
+    // `cargo test --benches` also runs this, in a short form, to show that it works.
     let measures = std::env::args().any(|argument| argument == "--bench");
     let long = if measures { Nanos::from_secs(10) } else { Nanos::from_millis(300) };
     let late = Mutex::new(Histogram::new(3).expect("three digits"));

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Spreads the datagrams to one address over servers that are ready, by nftables. Replies leave from that address again.
+# Spreads the datagrams to one address over all servers that are ready, by nftables. Replies leave from this address.
 #
 #     deploy/balance.sh ADDRESS:PORT SERVER...    runs until a signal, and then removes its table
 #
 # ADDRESS is an IPv4 address of this host, each SERVER the IPv4 address of a server on the same port. Each server must
 # route its replies through this host. Needs root (or CAP_NET_ADMIN), bash, curl, nft, and net.ipv4.ip_forward.
 #
-# A flow (address and port of the client) has one of 60 slots, and each slot has a home. While its home is not ready, the
-# slot goes to another server. Nothing is tracked: no table can fill, and a flow moves at once.
-# Variables: ADMIN_PORT (9001), where /readyz is asked; INTERVAL (0.2 seconds); FAILURES (2 in a row take a server out);
-# TABLE (forebay_balance). While no server is ready, all get their share.
+# A flow (address and port of the client) has one of 60 slots, and each slot has a home server. While its home is not ready,
+# the slot goes to another server. The kernel tracks no connections: no table can fill, and a flow moves at once.
+# Variables: ADMIN_PORT (9001), the port of /readyz; INTERVAL (0.2 seconds); FAILURES (2 in a row take a server out);
+# TABLE (forebay_balance). While no server is ready, all servers get their share.
 set -euo pipefail
 
 if (($# < 2)) || [[ $1 != *:* ]]; then
@@ -27,7 +27,7 @@ for at in "${!servers[@]}"; do
     failures[at]=0
 done
 
-# The rules for the servers that are named, in one transaction: no datagram sees half of them.
+# The rules for these servers, in one transaction, so that no datagram sees only half of them.
 rules() {
     local ready=("$@") slot home map=()
     for ((slot = 0; slot < SLOTS; slot++)); do
@@ -42,7 +42,7 @@ END
     printf '%(%FT%T)T ready: %s\n' -1 "${ready[*]}"
 }
 
-# The table: `nft list table ip forebay_balance` shows what went to each server and came back.
+# The table. `nft list table ip forebay_balance` shows the datagrams to and from each server.
 start() {
     local server
     nft -f - <<END

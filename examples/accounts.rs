@@ -1,7 +1,7 @@
 //! An account for each source address: `?5` pays five into it, and the answer is the balance,
-//! `!12`. A payment reads the balance, takes a while, and writes it. No payment is lost: those into
-//! one account are in one shard, where they take turns. Accounts of other shards are served side by
-//! side.
+//! `!12`. A payment reads the balance, computes for a while, and writes the new balance. No payment
+//! is lost, because all payments into one account are in one shard, which serves them one at a
+//! time. Accounts in other shards are served concurrently.
 //!
 //! `cargo run --example accounts -- 127.0.0.1:9000`, and then
 //! `printf '?5     ' | nc -u -w1 127.0.0.1 9000`
@@ -20,9 +20,9 @@ const ACCOUNTS_MAX: usize = 1_000;
 struct Accounts;
 
 impl Service for Accounts {
-    /// What is paid.
+    /// The amount to pay.
     type Ticket = u32;
-    /// The balances, each by the address of its owner.
+    /// The balances, by the address of the owner.
     type Shard = HashMap<SocketAddr, u64>;
 
     fn shard(&self, _: usize) -> HashMap<SocketAddr, u64> {
@@ -32,7 +32,7 @@ impl Service for Accounts {
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<u32>, Rejected<u32>> {
         let text = arrival.bytes().strip_prefix(b"?").and_then(|text| str::from_utf8(text).ok());
         let amount = text.and_then(|text| text.trim().parse().ok());
-        // It names no shard, so that the address of its source does.
+        // The handler names no shard, so the source address decides it.
         amount.map(Admitted::new).ok_or(Rejected::Malformed(Malformed::Other))
     }
 
@@ -47,7 +47,7 @@ impl Service for Accounts {
             checkpoint().await; // others may be waiting, but none of this shard
         }
         *balance = before + u64::from(*payment.ticket());
-        // A reply has as much room as its request is long.
+        // A reply may be as long as its request.
         let _ = write!(out.reply(), "!{balance}");
     }
 }

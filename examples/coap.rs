@@ -1,13 +1,13 @@
-//! A CoAP server (RFC 7252) with three resources. `/hello` says so. `/factors?91` finds a factor,
-//! which may take long. `/slow` acknowledges a confirmable request at once, and sends the content
-//! later, as a message of its own.
+//! A CoAP server (RFC 7252) with three resources. `/hello` returns a greeting. `/factors?91` finds
+//! a factor, which may take long. `/slow` acknowledges a confirmable request at once, and sends the
+//! content later in a separate message.
 //!
-//! A ping, a reserved code and a message that cannot be read get a reset. A critical option that is
-//! not known gets 4.02. A message that is not confirmable gets nothing in these cases.
+//! A ping, a reserved code and an unreadable message get a reset. An unknown critical option gets
+//! 4.02. In these cases a non-confirmable message gets no answer.
 //!
-//! `cargo run --example coap -- --slow 2s`, and then
-//! `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says what else an operator
-//! may set; deploy/README.md installs it as a service.
+//! `cargo run --example coap -- --slow 2s`, and then `coap-client -m get
+//! 'coap://127.0.0.1/factors?91'`. `--help` lists the other settings; deploy/README.md installs it
+//! as a service.
 
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
@@ -27,7 +27,7 @@ const CONTENT: u8 = 0x45;
 const BAD_OPTION: u8 = 0x82;
 const NOT_FOUND: u8 = 0x84;
 const METHOD_NOT_ALLOWED: u8 = 0x85;
-/// Requests; those that are no GET get 4.05 (section 5.8), also codes to which no method is
+/// Codes of requests. All but GET get 4.05 (section 5.8), also codes to which no method is
 /// assigned.
 const METHODS: RangeInclusive<u8> = 1..=31;
 const URI_HOST: u32 = 3;
@@ -36,8 +36,8 @@ const URI_PATH: u32 = 11;
 const URI_QUERY: u32 = 15;
 const ACCEPT: u32 = 17;
 
-/// Places of names among the reasons. A ping is an empty message, by which clients ask whether
-/// anything lives here. The other one breaks the format or has a reserved code.
+/// Indices of the names of reasons. A ping is an empty message, by which a client asks whether a
+/// server is there. FORMAT means a message that breaks the format or has a reserved code.
 const PING: u8 = 0;
 const FORMAT: u8 = 1;
 
@@ -60,7 +60,7 @@ struct Coap {
     slow: Nanos,
 }
 
-/// A message, parsed.
+/// A parsed message.
 #[derive(Clone, Debug, Default)]
 struct Message<'a> {
     kind: u8,
@@ -69,7 +69,7 @@ struct Message<'a> {
     token: &'a [u8],
     path: Vec<&'a [u8]>,
     query: &'a [u8],
-    /// Whether there is a critical option that this server does not know: one of an odd number.
+    /// Whether there is a critical option (one with an odd number) that this server does not know.
     bad_option: bool,
 }
 
@@ -81,8 +81,7 @@ impl Handler for Coap {
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let &[first, _, _, _, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Truncated)) };
         let kind = first >> 4 & 3;
-        // Other versions are ignored in silence (section 3), and so are acknowledgements and
-        // resets.
+        // Other versions are ignored silently (section 3), and so are acknowledgements and resets.
         if first >> 6 != 1 {
             return Err(Rejected::Malformed(Malformed::Version));
         }
@@ -107,7 +106,7 @@ impl Handler for Coap {
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let Some(message) = parse(request.bytes()) else { return };
-        // Of one that is not confirmable, a bad option is told by silence (section 5.4.1).
+        // In a non-confirmable message, a bad option is rejected by silence (section 5.4.1).
         if message.bad_option && message.kind == NON_CONFIRMABLE {
             return;
         }
@@ -120,7 +119,7 @@ impl Handler for Coap {
             },
             (GET, [b"slow"]) if message.kind == CONFIRMABLE => {
                 let acknowledgement = [0x40 | ACKNOWLEDGEMENT << 4, 0, message.id[0], message.id[1]];
-                // A failure is as if it were lost: the client asks again.
+                // A failure has the effect of a lost datagram: the client asks again.
                 let _ = self.sender.send(&acknowledgement, request.peer());
                 sleep(self.slow).await;
                 (CONTENT, "at last".to_owned())
@@ -133,7 +132,7 @@ impl Handler for Coap {
         let head = [0x40 | kind << 4 | message.token.len() as u8, code, message.id[0], message.id[1]];
         let marker: &[u8] = if content.is_empty() { b"" } else { b"\xff" };
         let parts = [&head, message.token, marker, content.as_bytes()];
-        // Where the network may not be sent as much now, it is not answered: CoAP asks again.
+        // If no more may be sent to this network now, there is no answer: a CoAP client asks again.
         if parts.into_iter().try_for_each(|part| reply.put(part)).is_err() {
             reply.clear();
         }
@@ -155,7 +154,7 @@ fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let &[first, code, high, low, ref rest @ ..] = bytes else { return None };
     let (version, token_length) = (first >> 6, usize::from(first & 15));
     let (token, mut rest) = rest.split_at_checked(token_length)?;
-    // An empty message is its header alone.
+    // An empty message consists of its header only.
     if version != 1 || token_length > 8 || code == 0 && (token_length > 0 || !rest.is_empty()) {
         return None;
     }
@@ -173,7 +172,7 @@ fn parse(bytes: &[u8]) -> Option<Message<'_>> {
         match number {
             URI_PATH => message.path.push(value),
             URI_QUERY => message.query = value,
-            // It is one host and one port, and its content has one format.
+            // There is one host, one port and one content format, so these options change nothing.
             URI_HOST | URI_PORT | ACCEPT => {}
             _ => message.bad_option |= number % 2 == 1,
         }
@@ -182,7 +181,7 @@ fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     Some(message)
 }
 
-/// A delta or length of an option, which may go on in one or two further bytes.
+/// The delta or the length of an option. It may continue in one or two further bytes.
 fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u32> {
     let (value, after) = match (nibble, *rest) {
         (0..13, after) => (nibble.into(), after),
@@ -199,7 +198,8 @@ fn main() -> ExitCode {
     forebay::main(&defaults, |flags: Flags, bind| {
         let server = bind()?;
         let coap = Coap { sender: server.sender()?, slow: flags.slow };
-        // A client may repeat a message for so long, which is then the same one (section 4.5).
+        // For this time a client may repeat a message, which then counts as the same message
+        // (section 4.5).
         server.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))
     })
 }

@@ -1,5 +1,5 @@
-//! The server of README.md: smallest factors, with all that an operator needs and a flag of its
-//! own.
+//! The server of README.md, which finds smallest factors. It has all settings of an operator, and
+//! one flag of its own.
 //!
 //! `cargo run --example factors -- --largest 1000000`, and then
 //! `printf '91?' | nc -u -w1 127.0.0.1 9100`
@@ -29,9 +29,9 @@ impl Handler for Factors {
         while factor <= number / factor && number % factor != 0 {
             factor += 1;
             if factor == 10_000 {
-                hop(1).await; // heavy, it turns out: what is left goes on in the second pool
+                hop(1).await; // a heavy request: it continues in the second pool
             } else if factor % 1_000 == 0 {
-                checkpoint().await; // others may be waiting
+                checkpoint().await; // lets waiting requests run
             }
         }
         let smallest = if number % factor == 0 { factor } else { number };

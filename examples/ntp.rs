@@ -1,11 +1,11 @@
-//! An NTP server (RFC 5905) that passes on the time of its host. It says what the kernel knows of
-//! the clock (`adjtimex`). That is whether something keeps it right, its largest error, and a leap
-//! second to come. The kernel does not know the source, so the stratum is 10, and the whole error
-//! is root dispersion. The receive time in its answers is the kernel's stamp, so that waiting in
-//! the server is no error.
+//! An NTP server (RFC 5905) that gives the time of its host. From the kernel (`adjtimex`) it knows
+//! whether the clock is synchronised, its largest error, and a coming leap second. The kernel does
+//! not know the source of the time, so the stratum is 10, and the root dispersion is the whole
+//! error. The receive time in an answer is the kernel's timestamp, so waiting in the server does
+//! not make it wrong.
 //!
-//! A clock that nothing keeps right has the leap indicator 3 and no stratum, and clients do not
-//! follow it.
+//! If the clock is not synchronised, the leap indicator is 3 and there is no stratum, so clients do
+//! not follow it.
 //!
 //! `cargo run --example ntp -- 127.0.0.1:1123`, and then `ntpdate -q -p 1 127.0.0.1` against port
 //! 123, or any SNTP client
@@ -21,18 +21,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a message without extensions.
 const MESSAGE: usize = 48;
-/// Modes of a client's question and of its answer. A server does not answer an answer.
+/// Modes of a client's question and of the answer. A server never answers an answer.
 const CLIENT: u8 = 3;
 const SERVER: u8 = 4;
-/// Modes of messages that ask for more than the time. Attackers look for amplifiers with them.
+/// Modes of messages that ask for more than the time. Attackers use them to find amplifiers.
 const CONTROL: u8 = 6;
 const PRIVATE: u8 = 7;
-/// Stratum of a server that does not know that of its source.
+/// The stratum of a server that does not know the stratum of its source.
 const STRATUM: u8 = 10;
-/// Leap indicator of a clock that is not kept right, and the state by which the kernel says so.
+/// The leap indicator of a clock that is not synchronised, and the kernel's state for it.
 const UNKNOWN: u8 = 3;
 const TIME_ERROR: i32 = 5;
-/// The place of their name among the reasons.
+/// The index of the name of this reason.
 const MANAGEMENT: u8 = 0;
 
 struct Ntp;
@@ -47,7 +47,7 @@ struct Known {
 impl Known {
     fn now() -> Known {
         let mut clock = Timex::new();
-        // 0 is fine, 1 and 2 are a second to be inserted or left out, and 3 and 4 the time around
+        // 0 is normal; 1 and 2 are a second to be inserted or deleted; 3 and 4 are the time around
         // it.
         let leap = match adjtimex(&mut clock).unwrap_or(TIME_ERROR) {
             TIME_ERROR => UNKNOWN,
@@ -68,7 +68,7 @@ impl Handler for Ntp {
         let &[first, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Empty)) };
         let (version, mode) = (first >> 3 & 7, first & 7);
         match mode {
-            // These are shorter.
+            // These messages are shorter, so they are checked first.
             CONTROL | PRIVATE => Err(Rejected::Ignored.because(MANAGEMENT)),
             _ if arrival.bytes().len() < MESSAGE => Err(Rejected::Malformed(Malformed::Truncated)),
             CLIENT if (1..=4).contains(&version) => Ok(Admitted::new(())),
@@ -82,17 +82,16 @@ impl Handler for Ntp {
         let mut message = [0; MESSAGE];
         let Known { leap, dispersion } = Known::now();
         message[0] = leap << 6 | asked[0] & 0b0011_1000 | SERVER;
-        // Instead of the stratum 16 of an unknown clock, 0 is sent, and then the source is a
-        // reason.
+        // An unknown clock has stratum 16, which is sent as 0. The source is then a reason.
         let (stratum, source) = if leap == UNKNOWN { (0, b"INIT") } else { (STRATUM, b"LOCL") };
         message[1] = stratum;
-        // The same interval between questions; microsecond precision.
+        // The interval of the question, and a precision of a microsecond.
         (message[2], message[3]) = (asked[2], -20_i8 as u8);
         message[8..12].copy_from_slice(&dispersion.to_be_bytes());
         message[12..16].copy_from_slice(source);
-        // When the error was as large as that: when the kernel was asked.
+        // The reference time is the time at which the kernel gave this error.
         message[16..24].copy_from_slice(&timestamp(request.time_of_arrival()));
-        // Origin: what the client calls the time of its question.
+        // The origin time is the client's own time of its question.
         message[24..32].copy_from_slice(&asked[40..48]);
         message[32..40].copy_from_slice(&timestamp(request.time_of_arrival()));
         message[40..48].copy_from_slice(&timestamp(now()));
@@ -108,7 +107,7 @@ fn now() -> SystemTime {
 fn timestamp(time: SystemTime) -> [u8; 8] {
     let since_1900 = Duration::from_secs(2_208_988_800) + time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let fraction = (u64::from(since_1900.subsec_nanos()) << 32) / 1_000_000_000;
-    // An era of NTP has 32 bits of seconds; clients know which one it is.
+    // NTP has 32 bits of seconds in each era; a client knows the present era.
     (since_1900.as_secs() << 32 | fraction).to_be_bytes()
 }
 

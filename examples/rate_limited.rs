@@ -1,6 +1,6 @@
-//! A wrapper around any handler: each source address may ask a limited number of times per second.
-//! More is shed (`shed_rate` on the admin endpoint), before anything is spent on it. Here around an
-//! echo of `?text`.
+//! A wrapper around any handler: each source address may send a limited number of requests per
+//! second. Further requests are shed at once (`shed_rate` on the admin endpoint), before they cost
+//! anything. The inner handler here echoes `?text`.
 //!
 //! `cargo run --example rate_limited -- 127.0.0.1:9000 5`
 
@@ -13,13 +13,13 @@ use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server, hand
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At most `per_second` requests of each source, by address; sources that share a counter share its
-/// bound.
+/// At most `per_second` requests of each source address. The hash of the address chooses a counter,
+/// and sources with the same counter share its bound.
 struct Limited<H> {
     inner: H,
     per_second: u64,
     keys: RandomState,
-    /// The number of a second, above the 32 bits that count its requests.
+    /// For each counter: the number of the present second, above 32 bits that count its requests.
     counters: Vec<AtomicU64>,
 }
 

@@ -1,9 +1,9 @@
-//! A STUN server (RFC 8489): it tells clients from which address and port they are seen. Answers
-//! are longer than questions, so the handler allows that; what one network is sent stays within
-//! `amplification`, here three times what it sends.
+//! A STUN server (RFC 8489): it tells a client the address and port from which its packets come.
+//! Answers are longer than questions, so the handler permits that. The bytes sent to one network
+//! stay within `amplification`, here three times the bytes from it.
 //!
-//! A question with an attribute that a server must comprehend, and that RFC 8489 does not define,
-//! gets 420 and the list. A message with a wrong FINGERPRINT is dropped.
+//! A question may have an attribute that a server must understand but RFC 8489 does not define. It
+//! gets error 420 with a list of these attributes. A message with a wrong FINGERPRINT is dropped.
 //!
 //! `cargo run --example stun -- 127.0.0.1:3478`, and then `turnutils_stunclient 127.0.0.1`
 
@@ -22,16 +22,16 @@ const ERROR_CODE: u16 = 0x0009;
 const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
 const FINGERPRINT: u16 = 0x8028;
-/// Attributes from here on may be ignored. Of the others, these are in RFC 8489, and say nothing in
-/// a question that needs no password.
+/// A server may ignore attributes from `OPTIONAL` on. Of the others, RFC 8489 defines these; in a
+/// question without a password they have no effect.
 const OPTIONAL: u16 = 0x8000;
 const KNOWN: [u16; 11] = [0x01, 0x06, 0x08, 0x09, 0x0a, 0x14, 0x15, 0x1c, 0x1d, 0x1e, 0x20];
-/// Unknown attributes that an answer lists, at most: more would be longer than its question.
+/// The most unknown attributes that an answer lists: more would make it longer than its question.
 const LISTED_MAX: usize = 8;
 const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 
-/// Places of the names of reasons: a length that is not the message's, methods of TURN or an
-/// indication, and a fingerprint of another message.
+/// Indices of the names of reasons: a wrong length, a TURN method or an indication, and a wrong
+/// fingerprint.
 const LENGTH: u8 = 0;
 const METHOD: u8 = 1;
 const FINGERPRINTED: u8 = 2;
@@ -76,22 +76,22 @@ impl Handler for Stun {
             (BINDING_ERROR, [attribute(ERROR_CODE, &[0, 0, 4, 20]), attribute(UNKNOWN_ATTRIBUTES, unknown)].concat())
         };
         let parts: [&[u8]; 4] = [&kind.to_be_bytes(), &(body.len() as u16).to_be_bytes(), veil, &body];
-        // Where the network may not be sent as much now, it is not answered: STUN asks again.
+        // If no more may be sent to this network now, there is no answer: a STUN client asks again.
         if parts.into_iter().try_for_each(|part| reply.put(part)).is_err() {
             reply.clear();
         }
     }
 }
 
-/// What the attributes of a question say.
+/// The attributes of a question.
 struct Attributes {
     /// See [`Handler::Ticket`].
     unknown: Vec<u8>,
-    /// Whether there is no fingerprint, or the message's own.
+    /// Whether the fingerprint is right or missing.
     intact: bool,
 }
 
-/// The attributes of a message; `None` if they are not as long as they say.
+/// The attributes of a message; `None` if a length is wrong.
 fn attributes(message: &[u8]) -> Option<Attributes> {
     let (mut unknown, mut intact, mut at) = (Vec::new(), true, HEADER);
     while at < message.len() {
@@ -99,7 +99,7 @@ fn attributes(message: &[u8]) -> Option<Attributes> {
         let (kind, length) = (u16::from_be_bytes([kind_high, kind_low]), usize::from(u16::from_be_bytes([high, low])));
         let value = message.get(at + 4..at + 4 + length)?;
         if kind == FINGERPRINT {
-            // It is the last one, and of all that comes before it (section 14.7).
+            // It must be the last attribute, and covers all bytes before it (section 14.7).
             let expected = crc32(&message[..at]) ^ 0x5354_554e;
             intact = value == expected.to_be_bytes() && at + 8 == message.len();
         } else if kind < OPTIONAL && !KNOWN.contains(&kind) && unknown.len() < 2 * LISTED_MAX {
@@ -110,7 +110,7 @@ fn attributes(message: &[u8]) -> Option<Attributes> {
     (at == message.len()).then_some(Attributes { unknown, intact })
 }
 
-/// An attribute, filled up to a multiple of four bytes.
+/// An attribute, padded to a multiple of four bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let fill = value.len().next_multiple_of(4) - value.len();
     [&kind.to_be_bytes(), &(value.len() as u16).to_be_bytes(), value, &[0; 3][..fill]].concat()
@@ -135,7 +135,7 @@ fn mapped(peer: SocketAddr, veil: &[u8]) -> Vec<u8> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3478".into());
-    // 20 bytes ask, 32 answer, over IPv6 44.
+    // A question has 20 bytes, an answer 32, over IPv6 44.
     let server = Server::builder().set("listen", &address).set("amplification", "3");
     let server = server.bind()?.stop_on_signals()?;
     println!("{}", server.announcement());

@@ -1,9 +1,10 @@
 //! A BitTorrent tracker ([BEP 15](https://www.bittorrent.org/beps/bep_0015.html)): clients that
 //! share a file announce themselves, and get the addresses of others.
 //!
-//! A shard keeps the swarms whose hash leads to it, and forgets peers by a timer. A scrape asks for
-//! many swarms, so its shard asks others by messages, and answers once all have told. A connection
-//! ID is a keyed hash of the address: it proves the address, and nothing is kept for it.
+//! A shard keeps swarms, by the hash of their ID, and forgets peers by a timer. A scrape asks for
+//! many swarms, so its shard asks other shards by messages, and answers when all have replied. A
+//! connection ID is a keyed hash of the address. It proves the address, and the server keeps
+//! nothing for it.
 //!
 //! `cargo run --example tracker -- 127.0.0.1:6969`
 
@@ -26,16 +27,16 @@ const ERROR: u32 = 3;
 const COMPLETED: u32 = 1;
 const STOPPED: u32 = 3;
 
-/// How often clients announce themselves. A peer that has missed two times is forgotten.
+/// How often clients announce themselves. A peer that has missed two announcements is forgotten.
 const INTERVAL: Nanos = Nanos::from_secs(1_800);
-/// A connection ID is valid for this long, and as long again.
+/// A connection ID is valid for one to two of these times.
 const EPOCH: Nanos = Nanos::from_secs(120);
-/// The longest answer, for one packet of any network: 230 peers, over IPv6 76.
+/// The longest answer, which fits into one packet of any network: 230 peers, over IPv6 76.
 const ANSWER_MAX: usize = 1_400;
-/// Addresses are proven, but one client may have many.
+/// Bounds, because one client may have many addresses, though each is proven.
 const PEERS_MAX: usize = 2_000;
 const SWARMS_MAX: usize = 1_000;
-/// Swarms of one scrape (BEP 15), and scrapes that a shard answers at once.
+/// The most swarms of one scrape (BEP 15), and the most scrapes that wait in a shard.
 const SCRAPED_MAX: usize = 74;
 const SCRAPES_MAX: usize = 64;
 
@@ -73,7 +74,7 @@ struct Scrape {
     missing: usize,
 }
 
-/// One shard asks another for the counts of a swarm, or tells them.
+/// A shard asks another one for the counts of a swarm, or answers.
 enum Between {
     Ask { hash: Hash, shard: usize, scrape: u64, place: usize },
     Tell { scrape: u64, place: usize, counts: [u32; 3] },
@@ -96,7 +97,7 @@ fn hash_at(bytes: &[u8], at: usize) -> Hash {
 }
 
 impl Tracker {
-    /// The ID that proves `address`, some epochs ago.
+    /// The ID that proves `address`, `ago` epochs in the past.
     fn connection(&self, address: IpAddr, ago: u64) -> u64 {
         let epoch = clock::realtime().get() / EPOCH.get();
         self.keys.hash_one((address, epoch - ago))
@@ -124,7 +125,7 @@ impl Tracker {
         let reply = out.reply();
         let head = [ANNOUNCE, u32_at(bytes, 12), (INTERVAL.get() / 1_000_000_000) as u32, leechers, seeders];
         let _ = head.iter().try_for_each(|word| reply.put(&word.to_be_bytes()));
-        // Other clients get others first.
+        // Different clients get different peers first.
         let begin = self.keys.hash_one(address) as usize % swarm.peers.len().max(1);
         let wanted = (u32_at(bytes, 92) as usize).min(swarm.peers.len());
         let others = swarm.peers.iter().cycle().skip(begin).take(if event == STOPPED { 0 } else { wanted });
@@ -144,7 +145,7 @@ impl Tracker {
         }
     }
 
-    /// Asks the shards of all swarms, of which this one may be one.
+    /// Asks the shards of all swarms, perhaps also this shard.
     fn scrape(&self, shard: &mut Shard, request: &Request<'_>, out: &Out<'_>) {
         let bytes = request.bytes();
         let hashes = bytes[16..].chunks_exact(20).take(SCRAPED_MAX);
@@ -224,7 +225,7 @@ impl Service for Tracker {
                 }
                 Err(_) => {}
             },
-            // A scrape whose message was lost goes too.
+            // Also forgets a scrape whose message was lost.
             Event::Timer(_) => {
                 let now = clock::now();
                 for swarm in shard.swarms.values_mut() {
@@ -240,7 +241,7 @@ impl Service for Tracker {
         }
     }
 
-    /// The connection ID is too old, or another address's.
+    /// The connection ID is too old, or belongs to another address.
     fn refuse(&self, request: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
         let head = [ERROR.to_be_bytes(), u32_at(request.bytes(), 12).to_be_bytes()].concat();
         let _ = reply.put(&head).and_then(|()| reply.put(b"connect"));

@@ -1,8 +1,7 @@
-//! Does serving a request allocate, in each way that a request can take? Does a server say what it
-//! allocates at each address?
-//! Method: an allocator counts on the threads of the workers, from their first request on. In each
-//! way, 4 workers serve 50,000 requests over real sockets. A warm-up makes the histograms of each
-//! class.
+//! Does serving a request allocate memory, whichever way it is served? Does a server state how much
+//! memory each address takes? Method: an allocator counts allocations on the threads of the
+//! workers, from their first request on. In each way, 4 workers serve 50,000 requests over real
+//! sockets. A warm-up first allocates the histograms of each class.
 
 #[path = "allocations/counter.rs"]
 mod counter;
@@ -19,7 +18,8 @@ static COUNTER: Counter = Counter;
 
 const WORKERS: usize = 4;
 const REQUESTS: u64 = 25_000;
-/// Source ports, so that every worker's socket gets some, and requests under way on each.
+/// So many source ports that every worker's socket gets some, and the outstanding requests of each
+/// port.
 const PORTS: usize = 32;
 const WINDOW: usize = 4;
 
@@ -28,16 +28,16 @@ const WINDOW: usize = 4;
 enum Way {
     AtOnce,
     Hop,
-    /// Four requests in 32 are of one flow, and there is always another flow.
+    /// Four requests in 32 belong to one flow. There is always a request of another flow.
     Flow,
-    /// The reply has a datagram for each byte of the request.
+    /// The reply has one datagram for each byte of the request.
     Datagrams,
     /// Work, with checkpoints, that takes longer than a slice.
     Work,
     Fork,
 }
 
-/// A handler.
+/// A handler that serves each request in the given way.
 struct Served {
     way: Way,
     admitted: AtomicU64,
@@ -101,7 +101,7 @@ async fn work() {
 const REQUEST: &[u8] = b"forebay";
 
 /// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one. Waits
-/// for every reply, which has this many `datagrams`.
+/// for every reply, which consists of `datagrams` datagrams.
 fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     let per_send = if in_trains { WINDOW } else { 1 };
     let bytes = REQUEST.repeat(per_send);
@@ -131,8 +131,8 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     }
 }
 
-/// Serves `REQUESTS` requests under `settings`; returns what they allocated, and how many
-/// continuations of that `reason` there were.
+/// Serves `REQUESTS` requests under `settings`. Returns the number of allocations, and the number
+/// of continuations for this `reason`.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
     let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
@@ -152,7 +152,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     }
     let before = allocations();
     thread::scope(|scope| {
-        // Measurements are read meanwhile.
+        // Metrics are read during the load.
         let load = scope.spawn(|| offer(&server, REQUESTS, in_trains, datagrams));
         while !load.is_finished() {
             latency(server.admin);
@@ -164,8 +164,8 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool)
     (count, continuations)
 }
 
-// The way of a request, and how often it continues at least. A part takes two allocations: its own,
-// and the place of its future.
+// Each row has a way of serving and the least number of continuations. A forked part needs two
+// allocations: itself, and the place of its future.
 #[test]
 fn serving_a_request_allocates_nothing() {
     let _alone = alone();
@@ -188,7 +188,8 @@ fn serving_a_request_allocates_nothing() {
     }
 }
 
-// However datagrams come, and whether their replies leave one by one or in batches and GSO batches.
+// For datagrams that come singly or as GRO batches, and replies that leave singly, in batches or as
+// GSO batches.
 #[test]
 fn no_way_of_datagrams_allocates() {
     let _alone = alone();
@@ -201,7 +202,7 @@ fn no_way_of_datagrams_allocates() {
     }
 }
 
-// Is what a worker receives and sends with at a further address as large as the server says?
+// Do the buffers of a worker for a further address have the size that the server states?
 #[test]
 fn a_further_address_takes_what_is_said() {
     let _alone = alone();

@@ -1,7 +1,6 @@
-//! What becomes of a server to which the system forbids calls: does it take another way, or say
-//! what it cannot do?
-//! Method: seccomp filters, as sandboxes have them, on the threads of servers in this process. A
-//! thread hands its filter on to those that it makes, and to no other.
+//! If the system forbids some calls, does a server use other calls, or report what it cannot do?
+//! Method: seccomp filters, as in sandboxes, on the threads of servers in this process. Threads
+//! inherit the filter of the thread that starts them.
 
 mod support;
 
@@ -16,12 +15,12 @@ use std::sync::{Once, PoisonError};
 use support::http::Reply;
 use support::prelude::*;
 
-/// Of asm-generic/socket.h.
+/// The value in asm-generic/socket.h.
 const SO_MEMINFO: i32 = 55;
 
 const CAP: Nanos = Nanos::from_secs(1);
 
-/// Forbids `calls` to this thread and to all that it makes.
+/// Forbids `calls` to this thread and to threads that it starts.
 fn forbid(calls: &[c_long]) {
     apply(calls.iter().map(|call| (*call, Vec::new())).collect());
 }
@@ -47,13 +46,13 @@ fn page(server: &Running, path: &str) -> Reply {
     http(server.admin, &format!("GET {path}")).expect("the endpoint answers")
 }
 
-/// Why a server cannot be bound under `settings`.
+/// The reason why a server cannot be bound under `settings`.
 fn refused(settings: &[(&str, &str)]) -> String {
     let pairs = [("admin", "127.0.0.1:0")].into_iter().chain(settings.iter().copied());
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).map(drop).expect_err("it is refused").to_string()
 }
 
-/// The lines of the log of all servers here that contain `text`.
+/// The lines of the log of all servers in this process that contain `text`.
 fn logged(text: &str) -> Vec<String> {
     static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     static START: Once = Once::new();
@@ -73,8 +72,8 @@ fn logged(text: &str) -> Vec<String> {
     String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
 
-// Does a light request pass a heavy one where the kernel gives no notice of it? Does the endpoint
-// say why there is none? Is a start refused that accepts nothing else?
+// If the kernel gives no notices, does a light request still overtake a heavy one? Does the
+// endpoint say why there are none? Is the start refused if the settings demand notices?
 #[test]
 fn without_a_ring_heavy_requests_look() {
     let settings = [("policy", "levels"), ("workers", "1")];
@@ -93,7 +92,8 @@ fn without_a_ring_heavy_requests_look() {
     assert!(refused.starts_with("--notices ring: ") && refused.contains("allowed: auto, looks"), "{refused}");
 }
 
-// Is a start refused that would make a server deaf or mute, and does it say what is allowed?
+// Is a start refused if the server could not receive or not send? Does the message name the allowed
+// values?
 #[test]
 fn without_its_calls_there_is_no_start() {
     for (call, io, names) in [
@@ -116,14 +116,14 @@ fn without_its_calls_there_is_no_start() {
             assert_eq!(error, format!("--io {io}: this system does not permit {names}"));
         }
     }
-    // Of the calls of `batches`, `gro` makes only the one that sends.
+    // Of the calls that `batches` uses, `gro` uses only the sending one.
     let server = where_forbidden(&[SYS_recvmmsg], || Running::start(&[("io", "gro")], Bench::new(Echo, CAP)));
     let answer = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"payload");
     assert_eq!((answer.header.status, &answer.payload[..]), (Status::Ok, &b"payload"[..]));
 }
 
-// Does the program end before it says that it listens, in one line that names the call? Where
-// nothing can be sent, is that a problem of its configuration, with exit code 2?
+// Does the program end before it listens, with one line that names the call? If nothing can be
+// sent, is that an error of its configuration, with exit code 2?
 #[test]
 fn a_call_that_is_missed_ends_the_start() {
     let cases: [(&[c_long], &str, &str, &[i32]); 4] = [
@@ -141,8 +141,8 @@ fn a_call_that_is_missed_ends_the_start() {
     }
 }
 
-// Is a server that has turned deaf not ready? Does it say so on /readyz, in a count and in the log,
-// but not too often?
+// Is a server that can no longer receive not ready? Does it say so on /readyz, in a counter and in
+// the log, but not too often?
 #[test]
 fn a_server_that_turned_deaf_says_so() {
     logged("");
@@ -158,7 +158,7 @@ fn a_server_that_turned_deaf_says_so() {
     let errors = || metric(&page(&server, "/metrics").body, "forebay_receive_errors_total{reason=\"denied\"}");
     let before = errors();
     assert!(before > 0.0);
-    // Nobody sends any more: it tries again by itself.
+    // No more datagrams come, so it tries again by itself.
     await_until(|| errors() >= before + 4.0, "it never tries again");
     let said = logged("datagrams cannot be received");
     let seconds = clock::now().minus(began).as_secs_f64();
@@ -166,7 +166,7 @@ fn a_server_that_turned_deaf_says_so() {
     assert!(said[0].contains("reasons=\"denied "), "{said:#?}");
 }
 
-// The same for one that cannot answer any more.
+// The same for a server that can no longer send.
 #[test]
 fn a_server_that_turned_mute_says_so() {
     logged("");
@@ -186,26 +186,26 @@ fn a_server_that_turned_mute_says_so() {
     await_until(|| !logged("the kernel did not take replies").is_empty(), "the log says nothing");
 }
 
-/// Overflows the socket of a server, and returns how many datagrams came to it.
+/// Overflows the socket of a server; returns how many datagrams were sent.
 fn overflow(server: &Running, script: &Scripted) -> u64 {
     let client = Client::new(server.udp);
     client.request(0, Nanos::ZERO, &[Act::Hold as u8]);
     await_until(|| script.blockers().len() == 1, "the request did not begin");
-    // Many times what 4 MiB hold, and no requests.
+    // Many times the capacity of 4 MiB; they are not requests.
     let flood = 8_000;
     (0..flood).for_each(|_| client.send(&[0; 2_000]));
     script.release();
     flood + 1
 }
 
-/// A rule for a call whose argument of this number is `value`.
+/// A rule for a call whose argument with this index equals `value`.
 fn rule(argument: u8, value: i32) -> Vec<SeccompRule> {
     let is_equal = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u64);
     vec![SeccompRule::new(vec![is_equal.expect("a condition")]).expect("a rule")]
 }
 
-// Are drops exact without a look at the tables of all sockets, which other processes can make long?
-// Method: files cannot be opened, and netlink cannot be asked.
+// Are drops counted exactly without reading the tables of all sockets, which other processes can
+// make long? Method: opening files and asking netlink is forbidden.
 #[test]
 fn drops_are_counted_by_our_own_sockets_alone() {
     let (handler, script) = scripted();
@@ -217,7 +217,7 @@ fn drops_are_counted_by_our_own_sockets_alone() {
     assert!(!page(&server, "/metrics").body.contains("process_"), "files can be opened");
 }
 
-// Where nothing tells them, are drops unknown and not 0, and does the log say so once?
+// If no source tells the number of drops, is it unknown instead of 0, and does the log say so once?
 #[test]
 fn drops_that_nothing_tells_are_unknown() {
     logged("");

@@ -1,8 +1,9 @@
-//! How many instructions does a request take on its whole way through the server, its handler
-//! included? Held to bounds: they repeat to the instruction, whatever else the machine does.
+//! How many instructions does a request take on its whole way through the server, with its handler?
+//! The counts are checked against bounds, because they repeat exactly, whatever else the machine
+//! does.
 //!
-//! valgrind counts them (`instructions.rs`); what the kernel does when the clock is read is not
-//! among them.
+//! valgrind counts them (`instructions.rs`). The instructions of the kernel, as for reading the
+//! clock, are not included.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 
@@ -11,13 +12,13 @@ use super::time::clock;
 use super::{Bench, Echo, Nanos, Small, net, request, served};
 use std::thread;
 
-/// A request's way through the server.
+/// One case: a handler, a policy and a size of batches.
 struct Way {
     handler: &'static str,
     policy: &'static str,
     batch: usize,
-    /// Instructions that a request takes at most, optimised: a twentieth above what it took when
-    /// this was written.
+    /// The most instructions of a request in an optimised build: a twentieth more than were counted
+    /// when this was written.
     most: f64,
 }
 
@@ -36,8 +37,8 @@ const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f6
     Way { handler, policy, batch, most }
 }
 
-/// Requests of the shorter run, after which all that happens once has happened, and of the longer
-/// one.
+/// The number of requests of the shorter run, after which all one-time work is done, and of the
+/// longer run.
 const FEW: usize = 1_024;
 const MANY: usize = 5_120;
 
@@ -51,8 +52,8 @@ impl Way {
     }
 }
 
-/// Serves `count` requests in the way called `name`, by a clock on which that takes the same time
-/// on any machine.
+/// Serves `count` requests of the case called `name`. The clock advances in fixed steps, so the
+/// decisions are the same on any machine.
 pub(super) fn serve(name: &str, count: &str) {
     let way = WAYS.iter().find(|way| way.name() == name).expect("a way");
     let (policy, count) = (way.policy.parse().expect("a policy"), count.parse().expect("a number"));
@@ -63,10 +64,10 @@ pub(super) fn serve(name: &str, count: &str) {
     };
 }
 
-/// Counts the instructions of each way and prints them. Returns whether all are within their
-/// bounds; where valgrind is not installed, nothing is counted.
+/// Counts the instructions of each case and prints them. Returns whether all are within their
+/// bounds. Without valgrind nothing is counted, and the result is true.
 pub(super) fn are_within_bounds() -> bool {
-    // A processor for each half, where there are two.
+    // Each half of the cases runs on a CPU of its own, if there are two.
     let halves = WAYS.split_at(WAYS.len() / 2);
     let counted = thread::scope(|scope| {
         let other = scope.spawn(|| halves.1.iter().map(Way::counted).collect::<Vec<_>>());

@@ -1,17 +1,17 @@
-//! How many instructions does a part of this program take? Other load on the machine does not
-//! change that, so a bound can hold. valgrind counts them, of this program run again for one part.
+//! Counts the instructions of a part of this program. Other programs do not change the count, so it
+//! has a fixed bound. To count, valgrind runs this program again with only this part.
 
 use std::process::Command;
 
-/// Before the name of a part and a number of times: does this part so often, and nothing else.
+/// The flag before the name of a part and a number: run only this part, this many times.
 pub(crate) const ONLY: &str = "--only";
 
-/// Instructions of one time of the part called `name`: of `many` times, less those of `few`.
-/// `None` = valgrind is not installed.
+/// Instructions of one run of the part called `name`. The count for `few` runs is subtracted from
+/// the count for `many`. `None` if valgrind is not installed.
 ///
 /// # Panics
 ///
-/// Where `CI` is set and valgrind is not installed; where the part fails.
+/// If `CI` is set and valgrind is not installed, or if the part fails.
 pub(crate) fn instructions(name: &str, few: usize, many: usize) -> Option<f64> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         assert!(std::env::var_os("CI").is_none(), "valgrind is missing, so that no instructions are counted");
@@ -21,7 +21,7 @@ pub(crate) fn instructions(name: &str, few: usize, many: usize) -> Option<f64> {
     Some((many_took - few_took) / (many - few) as f64)
 }
 
-/// Instructions of this program when it does only the part called `name`.
+/// Instructions of this program when it runs only the part called `name`, `times` times.
 fn taken(name: &str, times: usize) -> f64 {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);

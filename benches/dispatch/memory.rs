@@ -1,4 +1,4 @@
-//! What the server's engine knows of sockets, in memory: the same names, and no kernel.
+//! Sockets in memory, with the names that the server's engine uses for kernel sockets.
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// Where the server's own files look for these names.
+// The server's files look for these names here.
 mod gate {
     pub(crate) use super::SourcePrefix;
 }
@@ -31,7 +31,7 @@ mod socket {
     pub(crate) use super::Socket;
 }
 
-// The server's own, over the datagrams of this file.
+// The server's own modules, applied to the datagrams of this file.
 #[path = "../../src/net/credit.rs"]
 mod credit;
 #[path = "../../src/net/filter.rs"]
@@ -50,11 +50,11 @@ pub(crate) fn sent() -> usize {
     SENT.get()
 }
 
-/// A socket in which so many copies of one request wait.
+/// A socket in which copies of one request wait.
 pub struct Socket {
     request: Box<[u8]>,
     waiting: AtomicUsize,
-    /// Datagrams that a receive gives at most.
+    /// The most datagrams of one receive.
     batch: usize,
     pub(crate) address: usize,
 }
@@ -65,7 +65,7 @@ impl Socket {
     }
 }
 
-/// What the engine asks of a datagram.
+/// A datagram, with the fields that the engine reads.
 #[derive(Clone, Copy, Default)]
 pub struct Datagram {
     pub(crate) length: usize,
@@ -114,7 +114,7 @@ impl Receiver {
         Ok(self.datagrams.len())
     }
 
-    /// There are no trains here.
+    /// Every receive gives single datagrams, never a GRO train.
     pub(crate) fn left(&self) -> usize {
         0
     }
@@ -126,7 +126,7 @@ impl Receiver {
     }
 }
 
-/// Nothing fails here.
+/// Receiving never fails here.
 pub(crate) fn receive_error(_: &std::io::Error) -> ReceiveError {
     ReceiveError::Other
 }

@@ -1,9 +1,9 @@
-//! What do a request's records cost: its slice in the flight recorder, its counters and its
-//! histograms?
+//! How much time do the records of a request take: its slice in the flight recorder, its counters
+//! and its histograms?
 //!
-//! Rounds with and without records alternate, over the same requests. Criterion sees the difference
-//! of each pair. All of the engine's records of an ordinary request are made here, in the engine's
-//! order. Caches are warm.
+//! Rounds with and without records alternate, over the same requests. Criterion gets the difference
+//! of each pair. Each request gets all records of an ordinary request, in the engine's order.
+//! Caches are warm.
 
 use super::metrics::{About, Recorder, Sample, WorkerMetrics, number};
 use super::time::{Nanos, clock};
@@ -11,19 +11,19 @@ use criterion::Criterion;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Requests of a round: short beside an interruption by the host, and long beside a reading of the
-/// clock.
+/// Requests of a round. A round is short compared with the time between interruptions by the host,
+/// and long compared with a reading of the clock.
 const ROUND: u64 = 4_096;
 
-/// Times of the `id`th request, spread over some decades as in a server, so that bins are not
-/// always the same.
+/// Times of the `id`th request. They spread over some decades, as in a server, so that requests use
+/// different bins.
 fn sample(id: u64) -> Sample {
     let spread = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     let time = |bits: u32| Nanos::new(200 + (spread & ((1 << bits) - 1)));
     Sample { class: (id & 1) as u8, kernel: time(12), queue: time(14), service: time(10), send: time(11), late: None }
 }
 
-/// One round; with a recorder, its requests are recorded. Returns how long it took.
+/// Runs one round; returns its time. If there is a recorder, it records the requests.
 fn round(first: u64, mut recorder: Option<&mut Recorder<'_>>) -> Nanos {
     let start = clock::now();
     for id in first..first + ROUND {
@@ -43,7 +43,7 @@ fn round(first: u64, mut recorder: Option<&mut Recorder<'_>>) -> Nanos {
     clock::now().minus(start)
 }
 
-/// The time that records add to each of `count` requests, which are rounded up to whole rounds.
+/// The time that records add to `count` requests, rounded up to whole rounds.
 fn added(recorder: &mut Recorder<'_>, next: &mut u64, count: u64) -> Duration {
     let rounds = count.div_ceil(ROUND);
     let (mut with, mut without) = (Nanos::ZERO, Nanos::ZERO);

@@ -1,5 +1,5 @@
-//! The runtimes that are compared, behind one face: a task is spawned and says itself when it is
-//! done.
+//! The runtimes to compare, behind one interface: it spawns tasks, and each task counts down when
+//! it is done.
 
 use forebay::tasks::{Runtime, Spawner};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -29,14 +29,14 @@ impl Kind {
     }
 }
 
-/// A runtime at work; its drop ends its threads.
+/// A running runtime. Dropping it ends its threads.
 pub(crate) enum Contender {
     Forebay(Runtime),
     Rayon(Rayon),
     Tokio(tokio::runtime::Runtime),
 }
 
-/// A pool of rayon's whose drop waits for the ends of its threads, as that of the other runtimes
+/// A pool of rayon. Dropping it waits until its threads have ended, as dropping the other runtimes
 /// does.
 pub(crate) struct Rayon {
     pool: Option<ThreadPool>,
@@ -63,7 +63,7 @@ impl Drop for Rayon {
     }
 }
 
-/// What spawns from within a task.
+/// Spawns from within a task.
 #[derive(Clone)]
 pub(crate) enum Here {
     Forebay(Spawner),
@@ -72,7 +72,7 @@ pub(crate) enum Here {
 }
 
 impl Contender {
-    /// Spawns from outside.
+    /// Spawns a task from outside of the runtime.
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
             Contender::Forebay(runtime) => drop(runtime.spawn(task)),
@@ -81,7 +81,8 @@ impl Contender {
         }
     }
 
-    /// Runs `root`, which is to make `tasks` tasks, as a task; returns when all have counted down.
+    /// Runs `root` as a task. It must spawn `tasks` tasks. Returns when all of them have counted
+    /// down.
     pub(crate) fn run(&self, tasks: usize, root: impl FnOnce(&Here, &Arc<Latch>) + Send + 'static) {
         let latch = Latch::new(tasks);
         let inner = Arc::clone(&latch);
@@ -106,7 +107,7 @@ impl Here {
     }
 }
 
-/// Opens when it has been counted down to zero.
+/// Opens when its count reaches zero.
 pub(crate) struct Latch {
     left: AtomicUsize,
     open: Mutex<bool>,
@@ -118,7 +119,7 @@ impl Latch {
         Arc::new(Latch { left: AtomicUsize::new(count), open: Mutex::new(count == 0), opened: Condvar::new() })
     }
 
-    /// Counts down; returns whether that was the last.
+    /// Counts down; returns whether the count is now zero.
     pub(crate) fn is_last(&self) -> bool {
         let before = self.left.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "more tasks ran than were spawned");

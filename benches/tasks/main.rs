@@ -1,8 +1,8 @@
-//! What do tasks cost that do little: spawned, run and waited for, here, in rayon and in tokio?
+//! How much do small tasks cost: spawned, run and waited for, in Forebay, in rayon and in tokio?
 //!
-//! All count down one latch, with two exceptions. Under `awake` each task is joined before the next
-//! is spawned. The last node of the graph awaits the others here. `RESULTS.md` has the answers.
-//! `cargo test --benches` runs each case once: it checks itself.
+//! All tasks count down one latch, with two exceptions. Under `awake` each task is joined before
+//! the next one is spawned. In Forebay, the last node of the graph awaits the other nodes.
+//! `RESULTS.md` has the answers. `cargo test --benches` runs each case once as a check.
 
 mod contenders;
 
@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations of a node of the graph.
+/// Operations of one node of the graph.
 const NODE: u64 = 200;
 
 /// Tasks of `built`.
@@ -23,9 +23,10 @@ const BUILT: usize = 100;
 /// Runs this many tasks on a runtime.
 type Run = fn(&Contender, usize);
 
-/// Cases on a runtime that stands: name, workers, tasks of a run, and what runs. `awake`: one after
-/// the other from within a task, joined at once. `batch`: from outside. `fanout`: a task that
-/// spawns them. `uneven`: 1 in 10 takes 100 times 23 us. `graph`: nodes and a join.
+/// Cases on a runtime that is already running: name, workers, tasks of a run, and the function.
+/// `awake`: one task after the other from within a task, joined at once. `batch`: from outside.
+/// `fanout`: a task that spawns all others. `uneven`: 1 in 10 takes 100 times 23 us. `graph`: nodes
+/// and a join.
 const STANDING: [(&str, usize, usize, Run); 6] = [
     ("awake, 2 workers", 2, 1_000, awake),
     ("batch, 2 workers", 2, 1_000, batch),
@@ -37,7 +38,8 @@ const STANDING: [(&str, usize, usize, Run); 6] = [
 
 fn tasks(criterion: &mut Criterion) {
     for (name, workers, tasks, run) in STANDING {
-        // A runtime that is started for this: one that is not measured has no threads that spin.
+        // The runtime is started for this case only, because threads of an idle runtime would spin
+        // beside it.
         compare(criterion, name, tasks, |kind, times| {
             let contender = kind.start(workers);
             timed(times, || run(&contender, tasks))
@@ -54,7 +56,8 @@ fn tasks(criterion: &mut Criterion) {
     compare(criterion, "built, 100 tasks, ended", BUILT, |kind, times| timed(times, || fanout(&kind.start(2), BUILT)));
 }
 
-/// Measures a case on each runtime: `measure` returns how long it takes so many times.
+/// Measures a case on each runtime. `measure` runs it the given number of times and returns the
+/// time.
 fn compare(criterion: &mut Criterion, name: &str, tasks: usize, measure: impl Fn(Kind, u64) -> Duration) {
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(tasks as u64)).sample_size(20);
@@ -72,7 +75,7 @@ fn timed(times: u64, run: impl Fn()) -> Duration {
 }
 
 /// Work of about 1.3 ns for each operation: a chain of dependent multiplications. Returns a number
-/// that depends on all.
+/// that depends on all of them.
 fn operations(count: u64) -> u64 {
     (0..count).fold(count | 1, |value, _| black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)))
 }
@@ -129,7 +132,7 @@ fn uneven(contender: &Contender, tasks: usize) {
     spawned_by_one(contender, tasks, |task| if task % 10 == 0 { 1_800_000 } else { 18_000 });
 }
 
-/// Tasks that one task spawns, each of this many operations.
+/// One task spawns `tasks` tasks, each of `cost` operations.
 fn spawned_by_one(contender: &Contender, tasks: usize, cost: fn(usize) -> u64) {
     contender.run(tasks, move |here, latch| {
         for task in 0..tasks {
@@ -144,7 +147,7 @@ fn counted(cost: u64, latch: &Latch) {
     latch.count_down();
 }
 
-/// `nodes` that wait for nothing, and one that waits for all.
+/// `nodes` tasks that wait for nothing, and one that waits for all of them.
 fn graph(contender: &Contender, nodes: usize) {
     if let Contender::Forebay(runtime) = contender {
         return graph_of_ours(runtime, nodes);

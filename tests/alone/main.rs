@@ -1,6 +1,6 @@
-//! Tests that measure time, CPU, memory or drops, and so run one at a time. Each begins with
-//! `alone()`, and cargo runs no two binaries at once. Each module asks one question, in its first
-//! line.
+//! Tests that measure time, CPU, memory or drops. They run one at a time: each begins with
+//! `alone()`, and cargo runs test binaries one after another. Each module asks one question, in its
+//! first line.
 
 mod endpoint;
 mod life;

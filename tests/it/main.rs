@@ -1,4 +1,4 @@
-//! Tests that run beside one another: none measures time, CPU or memory. Each module asks one
+//! Tests that run in parallel. None of them measures time, CPU or memory. Each module asks one
 //! question, in its first line.
 
 #![allow(clippy::too_many_lines)]

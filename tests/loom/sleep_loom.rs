@@ -1,12 +1,12 @@
-//! Can a job or a datagram be forgotten by workers that sleep, in any interleaving? The files of
-//! the protocol itself (`src/runtime/sleep/README.md`), compiled against loom's atomics and a model
-//! of the kernel, searching as real policies say. Each scenario has twins, broken in one thing
-//! each, that loom must catch (`twins.rs`), or this test could not fail.
+//! Can sleeping workers forget a job or a datagram, in any interleaving? The files of the sleep
+//! protocol (`src/runtime/sleep/README.md`) are compiled against loom's atomics and a model of the
+//! kernel. Workers search as real policies say. Each scenario has twins with one fault each. loom
+//! must catch every twin (`twins.rs`), which shows that this test can fail.
 //!
-//! Something forgotten shows when every thread waits: the jobs of a scenario end together, when all
-//! of them have begun.
+//! If something is forgotten, every thread waits for ever: the jobs of a scenario end together,
+//! after all of them have begun.
 
-/// What the protocol's files take their atomics and locks from.
+/// The atomics and locks for the protocol's files.
 pub(crate) mod sync {
     pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -14,7 +14,7 @@ pub(crate) mod sync {
     pub(crate) use std::sync::PoisonError;
 
     thread_local! {
-        /// False in the twin that lacks them. All threads of a model run on one.
+        /// False in the twin without fences. All threads of a model run on one system thread.
         pub(crate) static FENCES: Cell<bool> = const { Cell::new(true) };
     }
 
@@ -25,7 +25,7 @@ pub(crate) mod sync {
     }
 }
 
-/// None, so that the workers of the model are busy from their first job on.
+/// Zero, so the workers of the model count as busy from their first job on.
 const BUSY_JOBS: u32 = 0;
 
 #[expect(dead_code, reason = "whether a worker sleeps is a question of the watchdog, which is no part of this model")]
@@ -45,14 +45,14 @@ use loom::thread;
 use std::ops::Range;
 use world::{Flaw, HEAVY, OVER_SOON, Worker, World};
 
-/// Tries the interleavings of `scenario` with at most so many preemptions.
+/// Tries the interleavings of `scenario` with at most this many preemptions.
 fn check(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(scenario);
 }
 
-/// Lets `workers` serve what `others` do, each on a thread of its own, the last one on this.
+/// Runs `workers` and `others`, each on a thread of its own; the last one runs on this thread.
 fn play(world: &Arc<World>, workers: Range<usize>, others: &[fn(&World)]) {
     let (last, others) = others.split_last().expect("somebody does something");
     let workers = workers.map(|id| {
@@ -90,7 +90,7 @@ fn tuning(workers: usize) -> Tuning {
     Tuning::new(workers, Nanos::from_micros(5))
 }
 
-/// One job for one worker that may be about to sleep.
+/// One job for one worker that may be falling asleep.
 pub(crate) fn one_job(flaw: Flaw) {
     check(4, move || play(&World::new(&[tasks(1)], 2, 1, flaw), 0..1, &[|world| world.put(0, 0)]));
 }
@@ -100,7 +100,8 @@ fn a_job_is_not_forgotten() {
     one_job(Flaw::None);
 }
 
-/// Two jobs that wait for one another, put together and announced by one wake.
+/// Two jobs that wait for one another. They are put into a queue together and announced by one
+/// wake.
 pub(crate) fn two_jobs(flaw: Flaw) {
     check(3, move || play(&World::new(&[tasks(2)], 3, 2, flaw), 0..2, &[|world| world.put_together(2)]));
 }
@@ -110,8 +111,8 @@ fn who_begins_a_job_wakes_somebody_for_the_next() {
     two_jobs(Flaw::None);
 }
 
-/// Two datagrams come to the ingress of one worker, which is stuck in the first, or to two that may
-/// be.
+/// Two datagrams come to the ingress of one worker, which is stuck in the first one, or to two
+/// workers that may be stuck.
 pub(crate) fn two_arrivals(arrive: fn(&World), flaw: Flaw) {
     check(3, move || play(&World::new(&[reserved(2)], 3, 2, flaw), 0..2, &[arrive]));
 }
@@ -132,8 +133,9 @@ fn a_datagram_behind_a_stuck_worker_is_not_forgotten() {
     two_arrivals(at_both, Flaw::None);
 }
 
-/// Three datagrams behind one worker: each worker gets stuck in one. However many a receive or a
-/// theft takes, the rest is for another worker, and the role goes round until no worker is left.
+/// Three datagrams behind one worker; each worker gets stuck in one of them. However many one
+/// receive or theft takes, the others are for other workers. The role of the watcher goes round
+/// until no worker is left.
 pub(crate) fn three_arrivals(arrive: fn(&World), flaw: Flaw) {
     check(1, move || play(&World::new(&[reserved(3)], 4, 3, flaw), 0..3, &[arrive]));
 }
@@ -144,7 +146,8 @@ fn what_stuck_workers_have_received_is_not_forgotten() {
     three_arrivals(|world| world.arrive(1, 3), Flaw::None);
 }
 
-/// A job goes where either policy says, while `workers` follow the switch or not yet.
+/// A job goes to the queue of either policy, while some `workers` follow the switch and others do
+/// not yet.
 pub(crate) fn switched(
     from: fn() -> Policy,
     to: fn() -> Policy,
@@ -158,7 +161,7 @@ pub(crate) fn switched(
     });
 }
 
-/// A datagram comes when a switch gives its receiver its own ingress back.
+/// A datagram arrives while a switch gives its receiver its own ingress back.
 pub(crate) fn arrival_at_a_switch(flaw: Flaw) {
     let switch_and_arrive = |world: &World| {
         world.switch(1);
@@ -172,7 +175,7 @@ fn a_switch_forgets_no_datagram() {
     arrival_at_a_switch(Flaw::None);
 }
 
-/// Datagrams come one after the other to a worker that works, and so takes its ingress out of its
+/// Datagrams arrive one after the other at a worker that works, removes its ingress from its
 /// `Poll`, and sleeps again.
 pub(crate) fn arrivals_at_one(flaw: Flaw) {
     let policy = || tuning(1).policy("isolated");
@@ -189,7 +192,7 @@ fn a_datagram_at_a_worker_that_was_busy_is_not_forgotten() {
     arrivals_at_one(Flaw::None);
 }
 
-/// A job comes, then all workers must stop. The job came before, so it is done.
+/// A job comes, then all workers must stop. The job came first, so it must be done.
 pub(crate) fn stopped(flaw: Flaw) {
     check(4, move || {
         let world = World::new(&[tasks(1)], 2, 1, flaw);
@@ -211,8 +214,8 @@ fn levels(workers: usize) -> Policy {
     tuning(workers).policy("levels")
 }
 
-/// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or
-/// steps aside.
+/// Datagrams arrive one after the other while the only worker runs a heavy job, is about to, or
+/// yields.
 pub(crate) fn arrivals_in_heavy_work(flaw: Flaw) {
     let come = |world: &World| {
         world.put(0, HEAVY);
@@ -236,8 +239,8 @@ fn two_heavy_jobs_step_aside_for_what_comes_to_one() {
     check(2, move || play(&World::new(&[levels(2)], 3, 3, Flaw::None), 0..2, &[come]));
 }
 
-/// One worker sleeps while its poll still stands in the ring, and takes the turn of the other one,
-/// which is at work.
+/// One worker sleeps while its poll is still in the ring. It takes the turn of the other worker,
+/// which is busy.
 pub(crate) fn a_swallowed_turn(flaw: Flaw) {
     let come = |world: &World| {
         world.put(0, OVER_SOON);

@@ -1,8 +1,8 @@
 //! Can a wake be lost, or a task be in two places, in any interleaving? The join state machine
-//! itself, compiled against loom's atomics, and a broken twin that loom must catch, or this test
-//! could not fail.
+//! itself is compiled against loom's atomics. loom must also catch a broken twin, which shows that
+//! this test can fail.
 
-/// What `join_state.rs` takes its atomics from.
+/// The atomics for `join_state.rs`.
 mod atomics {
     pub(super) use loom::sync::atomic::{AtomicU8, Ordering};
 }
@@ -18,7 +18,7 @@ use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize as Unmodelled;
 
-/// What a worker and the wakers of one task share.
+/// The state that a worker and the wakers of one task share.
 trait Machine: Send + Sync + 'static {
     fn new() -> Self;
     fn begin(&self);
@@ -44,7 +44,7 @@ impl Machine for JoinState {
     }
 }
 
-/// Forgets a wake that comes while the task runs.
+/// A broken twin: it forgets a wake that comes while the task runs.
 struct Forgetful(loom::sync::atomic::AtomicBool);
 
 impl Machine for Forgetful {
@@ -66,22 +66,22 @@ impl Machine for Forgetful {
     }
 }
 
-/// A task that waits for two events, each announced by a thread of its own.
+/// A task that waits for two events. A thread announces each of them.
 struct Task<M> {
     machine: M,
     events: AtomicUsize,
-    /// What the test counts: loom need not try orders of these.
+    /// Counters of the test. loom need not try different orders of these.
     ends: Unmodelled,
     inside: Unmodelled,
 }
 
 impl<M: Machine> Task<M> {
-    /// What a worker does that took the task from a queue.
+    /// The steps of a worker that took the task from a queue.
     fn work(&self) {
         loop {
             self.machine.begin();
             assert_eq!(self.inside.fetch_add(1, Ordering::Relaxed), 0, "one worker at a time");
-            // Relaxed here and in the waker: it is the state machine that must carry the news.
+            // Relaxed here and in the waker, because the state machine itself must carry the news.
             let done = self.events.load(Ordering::Relaxed) == 2;
             self.inside.fetch_sub(1, Ordering::Relaxed);
             if done {
@@ -95,11 +95,11 @@ impl<M: Machine> Task<M> {
     }
 }
 
-/// Whoever queues the task runs it, so that the model needs no worker that waits. It must end,
-/// once.
+/// The thread that queues the task also runs it, so the model needs no waiting worker. The task
+/// must end exactly once.
 fn two_wakers<M: Machine>() {
     let mut model = loom::model::Builder::new();
-    // Known protocols of this kind break with one or two; all orders would take hours.
+    // Known protocols of this kind break with one or two preemptions. All orders would take hours.
     model.preemption_bound = Some(3);
     model.check(|| {
         let counters = (AtomicUsize::new(0), Unmodelled::new(0), Unmodelled::new(0));

@@ -1,13 +1,13 @@
-//! Does loom catch each scenario that is broken in one thing? The scenarios are those of `main.rs`,
-//! which could not fail otherwise. One that takes too long for every change stands here whole.
-//! `.ci/release` runs it.
+//! Does loom catch each scenario with one fault? The scenarios are those of `main.rs`; this shows
+//! that they can fail. One scenario without a fault is also here, because it takes too long for
+//! every change. `.ci/release` runs this file.
 
 #[allow(dead_code, reason = "scenarios that are played whole alone")]
 mod sleep_loom;
 #[allow(dead_code, reason = "its own twin stands beside it")]
 mod tasks_loom;
 
-// Where the files under test look for them.
+// The files under test look for these names here.
 use forebay::inside::sched;
 use forebay::time;
 use sleep_loom::kernel::Fault;
@@ -15,17 +15,17 @@ use sleep_loom::world::Flaw;
 use sleep_loom::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What the model says when every thread waits.
+/// The model's message when every thread waits.
 const FORGOTTEN: &str = "forgotten";
 
-/// Loom must find what is wrong with `broken`, and it must be what `message` says.
+/// Checks that loom finds the fault of `broken`, with this `message`.
 fn assert_caught(message: &str, broken: impl FnOnce()) {
     let panic = catch_unwind(AssertUnwindSafe(broken)).expect_err("loom sees the flaw");
     let said = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
     assert!(said.as_ref().is_some_and(|said| said.contains(message)), "another flaw than meant: {said:?}");
 }
 
-/// A test for each scenario that is broken in one thing, with what the model says of it.
+/// Makes a test of each scenario with a fault, and the message of the model.
 macro_rules! caught {
     ($($name:ident: $message:expr, $broken:expr;)*) => {$(
         #[test]
@@ -67,7 +67,7 @@ fn the_lack_of_fences_is_caught() {
     sync::FENCES.set(true);
 }
 
-/// Takes a minute, where the scenarios of `main.rs` take seconds.
+/// This takes a minute; the scenarios of `main.rs` take seconds.
 #[test]
 fn a_switch_forgets_no_job() {
     switched(pools, || reserved(2), 1..2, 2, Flaw::None);

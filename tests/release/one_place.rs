@@ -1,20 +1,19 @@
-//! Does each policy, counter, fate and setting have one place, and show wherever a reader would
-//! look for it?
-//! Method: plain edits add one of each to a copy of the sources, which is then built. The policy
-//! and what is done with it are those of CONTRIBUTING.md. The READMEs must list what this build
-//! has, and lack what was added.
+//! Is each policy, counter, fate and setting defined in one place, and shown wherever a reader
+//! would look for it? Method: simple edits add one of each to a copy of the sources, which is then
+//! built. The policy and its commands are those of CONTRIBUTING.md. The READMEs must list all that
+//! this build has, and lack what was added.
 
 use crate::support::prelude::*;
 
-/// Something that is added: a row after a line of code of which there is one.
+/// An addition: a row after a line of code that occurs once.
 struct Fact<'a> {
     file: &'static str,
     after: &'static str,
     row: &'a str,
 }
 
-/// A counter, a fate and a setting. That each is one row of one file is the promise. So is the
-/// policy that CONTRIBUTING.md shows.
+/// A counter, a fate and a setting. The project promises that each is one row of one file. So is
+/// the policy in CONTRIBUTING.md.
 const FACTS: [Fact<'_>; 3] = [
     Fact {
         file: "src/metrics/counters.rs",
@@ -48,8 +47,8 @@ fn the_readme_lists_what_the_program_has() {
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
 }
 
-// Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of
-// any of the four fails here.
+// Is one place enough for each, and does it then show everywhere? Tried by hand: with a second list
+// of any of the four, this test fails.
 #[test]
 fn a_fact_has_one_place() {
     let programs = build();
@@ -59,12 +58,13 @@ fn a_fact_has_one_place() {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
-    // Help is broken into lines by width.
+    // Help has line breaks by width.
     let help = says("forebay", &["serve", "--help-all"]).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["turns: requests take turns of a slice", "--extra[=<BOOL>]", "[env: FOREBAY_EXTRA] [default: false]"] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
-    // Briefly, what CONTRIBUTING.md does with its policy: virtual time, a server, a comparison.
+    // A short form of the commands in CONTRIBUTING.md for its policy: virtual time, a server, a
+    // comparison.
     let commands = own_policy("sh");
     let commands = commands.lines().filter_map(|line| line.strip_prefix("target/release/"));
     let commands: Vec<Vec<&str>> = commands.map(|command| command.split_whitespace().collect()).collect();
@@ -91,7 +91,7 @@ fn a_fact_has_one_place() {
         assert!(checked.lines().any(|shown| shown.starts_with(line)), "no {line:?} in {checked}");
     }
 
-    // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
+    // `loadgen` refuses a `/latency` with an unknown fate, or with a missing one.
     assert_eq!(serve[0], "forebay");
     let server = served(&program, &serve[1..]);
     let mut loadgen = Command::new(programs.join("loadgen"));
@@ -108,13 +108,12 @@ fn a_fact_has_one_place() {
     assert_eq!(shown.missing_in(&readme()), missing.map(|what| format!("{what} has no row")));
 }
 
-/// Families that appear only once a policy that adapts has come to figures.
+/// Families that appear only after an adaptive policy has measured.
 const LATER: [&str; 2] = ["forebay_policy_budget_seconds", "forebay_policy_reserved_workers"];
 
-/// What a program lets its reader see.
+/// What a program shows to its reader.
 struct Shown {
-    /// For each table of the README, its rows, and what a row says at its end where the program has
-    /// words for it.
+    /// For each table of the README: its rows, and the end of a row if the program has the text.
     rows: [(&'static str, BTreeMap<String, Option<String>>); 4],
     /// The policy on `/latency`.
     policy: String,
@@ -122,7 +121,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Asks `program`, and a server of it under `policy`.
+    /// Runs `program`, and a server of it under `policy`, and reads what they show.
     fn by(program: &Path, policy: &str) -> Shown {
         let said = |args: &[&str]| Command::new(program).env_clear().args(args).output().expect("the program starts");
         let complaint = String::from_utf8(said(&["serve", "--policy", "?"]).stderr).expect("text");
@@ -149,7 +148,7 @@ impl Shown {
         Shown { rows, policy, metrics }
     }
 
-    /// How the tables of `readme` differ.
+    /// The differences between the tables of `readme` and the program.
     fn missing_in(&self, readme: &str) -> Vec<String> {
         let mut differences = Vec::new();
         for (kind, rows) in &self.rows {
@@ -164,7 +163,7 @@ impl Shown {
                 }
             }
             let strangers = listed.keys().filter(|name| !rows.contains_key(**name) && !LATER.contains(name));
-            // Of families that a policy has only, the copy's server shows none.
+            // Some policies have families of their own. The copy's server shows none of these.
             let strangers = strangers.filter(|name| self.policy == "auto" || **name != "forebay_policy_active");
             differences.extend(strangers.map(|name| format!("{kind} {name} is none")));
         }
@@ -172,24 +171,24 @@ impl Shown {
     }
 }
 
-/// The rows of the table in `readme` whose first column is titled so: what its first column names,
-/// and the row.
+/// The rows of the table in `readme` whose first column has this title: the names in the first
+/// column, and the whole row.
 fn table<'a>(readme: &'a str, title: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let head = format!("| {title} |");
     let rows = readme.lines().skip_while(move |line| !line.starts_with(&head)).skip(2);
     rows.take_while(|line| line.starts_with('|')).filter_map(|row| Some((row.split('`').nth(1)?, row)))
 }
 
-/// A server that `program` with `args` is, on free ports.
+/// Starts `program` with `args` as a server on free ports.
 fn served(program: &Path, args: &[&str]) -> Forebay {
     let mut command = Command::new(program);
     command.env_clear().args(args).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    // A bound from the start: what `auto` has not measured yet is not shown.
+    // A fixed bound, because `auto` shows its bound only after it has measured.
     Forebay::spawn(command.args(["--max-wait", "1s"]))
 }
 
-/// The block of this kind in the section of CONTRIBUTING.md on policies: `rust` is a row, `sh` is
-/// what to do with it.
+/// The block of this kind in the section of CONTRIBUTING.md on policies: `rust` is the row, and
+/// `sh` has the commands.
 fn own_policy(kind: &str) -> String {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("a page");
     let section = page.split("\n## ").find(|section| section.starts_with("A policy of your own\n")).expect("a section");
@@ -216,12 +215,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the copy stands.
+/// The folder of the copy.
 fn scratch() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_place")
 }
 
-/// Builds a copy of this workspace with the facts in it; returns where its programs are.
+/// Builds a copy of this workspace with the additions; returns the folder of its programs.
 fn build() -> PathBuf {
     let copy = scratch().join("copy");
     let _ = fs::remove_dir_all(&copy);
@@ -234,23 +233,23 @@ fn build() -> PathBuf {
     let row = &own_policy("rust");
     let policy = Fact { file: "src/sched/policy/rows.rs", after: "pub const ROWS: &[Entry] = &[", row };
     FACTS.iter().chain([&policy]).for_each(|fact| fact.apply(&copy));
-    // A test, however empty, has the features of dependencies chosen as for this build, which has
-    // compiled them so.
+    // With a test, even an empty one, dependencies have the same features as in this build, so
+    // their compiled crates are used.
     fs::write(copy.join("tests/empty.rs"), "//! Nothing.").expect("a writable file");
 
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
     cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
-    // Neither speed nor a debugger is asked for. The packages of the copy and of this build differ
-    // for cargo by their profile alone, not by their place. So they have a number of codegen units
+    // Neither speed nor a debugger is needed. For cargo, the packages of the copy and of this build
+    // differ only by their profile, not by their folder. So they have a number of codegen units
     // that no other profile has.
     for package in ["forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
         }
     }
-    // The programs lie beside the copy, everything on the way to them among that of this build.
+    // The programs are beside the copy; intermediate files are among those of this build.
     cargo.env("CARGO_TARGET_DIR", scratch().join("target")).env("CARGO_BUILD_BUILD_DIR", target);
     let output = cargo.output().expect("cargo starts");
     let said = String::from_utf8_lossy(&output.stderr);

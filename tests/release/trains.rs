@@ -1,17 +1,17 @@
-//! Do replies to one peer leave as one GSO batch? They wait for 8 us at most, in which unoptimised
-//! code serves one request.
+//! Do replies to one peer leave as one GSO batch? They wait for at most 8 us, in which unoptimised
+//! code serves only one request, so this is a release test.
 
 use crate::support::prelude::*;
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use std::io::IoSliceMut;
 
-/// Requests of a peer in a round. On a slow machine the first ones after a wake-up seem long, and
-/// the next 32 replies leave one by one. The second peer's come behind them.
+/// Requests of a peer in a round. On a slow machine the server takes the first ones after a wake-up
+/// for long ones, and sends the next 32 replies one by one. So a round must have more requests.
 const ROUND: u64 = 40;
 
-/// Replies that make a train. So few that the slowest machine serves their requests before the
-/// first has waited for too long.
+/// The number of replies in an expected batch. It is so small that the slowest machine serves their
+/// requests before the first reply has waited for too long.
 const GATHERED: u64 = 6;
 
 /// Bytes of a request, and of its reply.
@@ -32,8 +32,8 @@ fn replies_to_one_peer_leave_as_a_train() {
         for client in [&first, &second] {
             setsockopt(&client.socket, sockopt::UdpGroSegment, &true).expect("a kernel with GSO batches");
         }
-        // On a busy machine a request seems long without a checkpoint, and the next ones leave
-        // alone: 16,384 at most.
+        // On a busy machine a request may seem to run long without a checkpoint. Then at most
+        // 16,384 later replies leave one by one.
         let (mut longest, mut rounds) = (0, 0);
         while longest < GATHERED && rounds < 1_000 {
             let round = rounds;

@@ -1,4 +1,5 @@
-//! Clients of the bench protocol, and of handlers that speak text, one source port each.
+//! Clients of the bench protocol, and of handlers with text messages. Each client has its own
+//! source port.
 
 use super::{GIVE_UP_AFTER, Running};
 use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
@@ -40,7 +41,7 @@ impl Client {
         assert_eq!(sent, bytes.len());
     }
 
-    /// Sends `bytes` as datagrams of `length` and one with the rest.
+    /// Sends `bytes` as datagrams of `length` bytes, and one with the remaining bytes.
     pub(crate) fn send_train(&self, bytes: &[u8], length: u16) {
         let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
         let sent = sendmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
@@ -60,8 +61,8 @@ impl Client {
         answer
     }
 
-    /// The worker that owns the socket which this client reaches: the one that serves it time after
-    /// time.
+    /// The worker that owns the socket which this client reaches. It serves this client several
+    /// times in a row.
     pub(crate) fn owner(&self) -> usize {
         let ask = || usize::from(self.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
         let (mut worker, mut times) = (ask(), 1);
@@ -77,14 +78,15 @@ impl Client {
         self.receive_within(GIVE_UP_AFTER).expect("an answer")
     }
 
-    /// The next reply, if one comes within `patience`; zero takes only what is there.
+    /// The next reply, if one comes within `patience`. Zero takes only a reply that has come
+    /// already.
     pub(crate) fn receive_within(&self, patience: Nanos) -> Option<Answer> {
         self.socket.set_nonblocking(patience == Nanos::ZERO).expect("a socket");
         if patience > Nanos::ZERO {
             self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
         }
         let mut buffer = [0; DATAGRAM_MAX_BYTES];
-        // A process that is stopped and goes on, by another test, has its call interrupted.
+        // If another test stops and continues the process, this call is interrupted.
         let is_answer = |received: &io::Result<usize>| {
             !received.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted)
         };
@@ -100,7 +102,7 @@ impl Client {
     }
 }
 
-/// What becomes of a request of no cost.
+/// The status of a request without cost.
 pub(crate) fn status_at(server: SocketAddr) -> Status {
     Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
@@ -109,7 +111,7 @@ pub(crate) fn message(header: &Header, payload: &[u8]) -> Vec<u8> {
     [&header.emit()[..], payload].concat()
 }
 
-/// A socket with a port of its own, connected to `server`. A receive fails after [`GIVE_UP_AFTER`].
+/// A socket with its own port, connected to `server`. A receive fails after [`GIVE_UP_AFTER`].
 pub(crate) fn client_of(server: SocketAddr) -> UdpSocket {
     let Client { socket } = Client::new(server);
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
@@ -136,7 +138,7 @@ pub(crate) fn ask_from(socket: &UdpSocket, question: impl AsRef<[u8]>) -> String
     receive(socket)
 }
 
-/// The answer to a question from a port of its own.
+/// The answer to a question from a new port.
 pub(crate) fn ask(server: &Running, question: &str) -> String {
     ask_from(&client(server), question)
 }

@@ -1,6 +1,6 @@
-//! Handlers whose type is forgotten. A server is compiled for each type of handler: with thirty
-//! types a test crate took four minutes of CPU time to compile. The future of each request is
-//! boxed.
+//! Handlers behind one type (type erasure). A server is compiled for each type of handler: with
+//! thirty types, a test crate took four minutes of CPU time to compile. The future of each request
+//! is boxed.
 
 use forebay::fate::{CLASS_NAMES, CLASSES};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
@@ -11,7 +11,8 @@ use std::pin::Pin;
 pub(crate) struct Erased<T>(Box<dyn Erasable<T> + Send>);
 
 impl<T> Erased<T> {
-    /// Forgets the type of `handler`, which may not have names of its own: those are of its type.
+    /// Erases the type of `handler`. The handler may not have names of its own, because names
+    /// belong to its type.
     pub(crate) fn new<H: Handler<Ticket = T> + Send + 'static>(handler: H) -> Erased<T> {
         let is_nameless = H::REASON_NAMES.is_empty() && H::CLASS_NAMES == CLASS_NAMES;
         assert!(is_nameless, "a handler with names of its own is started by `Running::on`");

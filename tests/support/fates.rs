@@ -1,7 +1,7 @@
 //! The fates that a test expects.
 
-/// The fates of a server that has counted these numbers, and nothing else:
-/// `fates! { received: 2, answered: 2 }`.
+/// The fates of a server that has counted only these numbers: `fates! { received: 2, answered: 2
+/// }`.
 macro_rules! fates {
     (of $fate:ident) => {
         $fate

@@ -1,14 +1,13 @@
-//! Golden tables: what was decided before is decided again, to the bit. The tables stand in
-//! `tests/golden`.
+//! Golden tables: decisions must stay equal to the bit. The tables are in `tests/golden`.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// Lines that a failure shows at most.
+/// The most lines that a failure shows.
 const SHOWN: usize = 20;
 
-/// Compares `text` with the table `name`. With `GOLDEN=write` in the environment it becomes that
-/// table instead.
+/// Compares `text` with the table `name`. With `GOLDEN=write` in the environment, `text` becomes
+/// the new table.
 ///
 /// # Panics
 /// If a line differs, or `GOLDEN` has another value.

@@ -1,4 +1,4 @@
-//! Sockets that this test holds in the place of systemd, for servers one after another.
+//! Sockets that this test holds, as systemd would, for several servers one after another.
 
 use super::listen;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -12,11 +12,11 @@ use std::process::Command;
 pub(crate) struct Held {
     pub(crate) udp: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// Inherited by children, under numbers that do not stand in one another's way.
+    /// Children inherit them, under numbers that do not collide with the final ones.
     pub(crate) descriptors: Vec<OwnedFd>,
 }
 
-/// Above every number that the shell moves them to.
+/// A number above all final ones.
 const HELD_FROM: RawFd = 100;
 
 /// A copy of a descriptor that children inherit.
@@ -32,7 +32,7 @@ impl Held {
         Held::sharing(sockets, |socket| socket.set_reuse_port(true))
     }
 
-    /// The same, sharing the address as `share` says.
+    /// The same; `share` decides how they share the address.
     pub(crate) fn sharing(sockets: usize, share: fn(&Socket) -> io::Result<()>) -> Held {
         let bound = |address: SocketAddr| {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");

@@ -1,4 +1,4 @@
-//! HTTP by hand: one request for each connection.
+//! A minimal HTTP client: one request for each connection.
 
 use super::GIVE_UP_AFTER;
 use forebay::metrics::Fates;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// What an HTTP server answered.
+/// The answer of an HTTP server.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -22,8 +22,8 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
     Some(Reply { status, head, body: String::from_utf8(body).ok()? })
 }
 
-/// Sends `line` with `headers`, each with its end of line; the head of the answer in lower case,
-/// and its body.
+/// Sends `line` with `headers`, each with its line end. Returns the head of the answer in lower
+/// case, and its body.
 pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
@@ -36,14 +36,14 @@ pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(
     Some((String::from_utf8(answer).ok()?.to_lowercase(), body))
 }
 
-/// The page at `path`, which is there.
+/// The page at `path`, which must exist.
 pub(crate) fn page(admin: SocketAddr, path: &str) -> String {
     let reply = http(admin, &format!("GET {path}")).expect("the endpoint answers");
     assert_eq!(reply.status, 200, "{path}: {reply:?}");
     reply.body
 }
 
-/// What `/readyz` says.
+/// The answer of `/readyz`.
 pub(crate) fn ready(admin: SocketAddr) -> (u16, String) {
     http(admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer")
 }
@@ -61,7 +61,7 @@ pub(crate) fn fates(latency: &Value) -> Fates {
     serde_json::from_value(latency["fates"].clone()).expect("every fate")
 }
 
-/// The value of the series written exactly so in `text`, a body of `/metrics`.
+/// The value of exactly this series in `text`, a body of `/metrics`.
 pub(crate) fn metric(text: &str, series: &str) -> f64 {
     let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no series {series} in\n{text}")).parse().expect("a number")

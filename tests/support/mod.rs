@@ -1,4 +1,4 @@
-//! What the integration tests share: servers that stop with their guard, clients, HTTP, and waiting
+//! Shared code of the integration tests: servers that stop when dropped, clients, HTTP, and waiting
 //! for conditions.
 
 #![allow(
@@ -24,7 +24,7 @@ pub(crate) mod scripted;
 pub(crate) mod skip;
 pub(crate) mod stream;
 
-/// What most tests use: `use crate::support::prelude::*;`.
+/// The names that most tests use: `use crate::support::prelude::*;`.
 pub(crate) mod prelude {
     pub(crate) use super::client::{
         Client, ask, ask_from, client, client_of, message, receive, receive_bytes, status_at,
@@ -84,7 +84,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Far longer than anything here takes on a busy machine: a test that reaches it fails instead of
+/// Far longer than any step takes on a busy machine. A test that waits this long fails instead of
 /// hanging.
 pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 
@@ -104,8 +104,8 @@ pub(crate) fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
     vec![("policy", policy), size]
 }
 
-/// Sets its flag when it is dropped, also by a test that fails. The threads of a scope then end,
-/// which the scope waits for.
+/// Sets its flag when it is dropped, also if a test fails. The threads of a scope then end, and the
+/// scope waits for them.
 pub(crate) struct EndOf<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for EndOf<'_> {
@@ -114,22 +114,22 @@ impl Drop for EndOf<'_> {
     }
 }
 
-/// Where a server of this process listens for requests: on a free port of a loopback address that
-/// no other process uses.
+/// The address where a server of this process listens: a free port of a loopback address that no
+/// other process uses.
 ///
-/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would now and then count a
-/// datagram for the server before it. That is a reply to a client that has gone, or a request to a
-/// server that has.
+/// Ports are soon used again. On 127.0.0.1 a server that counts exactly would sometimes count a
+/// datagram meant for the server before it. That is a reply to a client that has ended, or a
+/// request to a server that has ended.
 pub(crate) fn listen() -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    // Process ids end at 2^22, so that this stays between 127.1 and 127.64.
+    // Process ids are below 2^22, so the address stays between 127.1 and 127.64.
     SocketAddr::from(([127, high + 1, middle, low], 0)).to_string()
 }
 
 /// A server in this process; dropping it stops it.
 pub(crate) struct Running {
     pub(crate) udp: SocketAddr,
-    /// Everywhere it listens, `udp` first.
+    /// All addresses where it listens, `udp` first.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     pub(crate) spawner: Spawner,
@@ -147,13 +147,13 @@ impl Running {
         Running::on(bound(settings), Erased::new(handler))
     }
 
-    /// Serves with `server`, which may have no endpoint, and any service as it is. No request is
-    /// allocated. A server is compiled for each type of handler.
+    /// Serves with `server`, which may have no endpoint, and any service without type erasure.
+    /// Requests are not boxed. A server is compiled for each type of handler.
     pub(crate) fn on<H: Service + Send + 'static>(server: Server, handler: H) -> Running {
         Running::after(|| (), server, handler)
     }
 
-    /// As [`Running::on`], and the thread of the server calls `first` before it starts other
+    /// Like [`Running::on`], but the thread of the server calls `first` before it starts other
     /// threads.
     pub(crate) fn after<H: Service + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
@@ -185,12 +185,12 @@ impl Running {
         Running { udp, addresses, admin, spawner, measured, stop, thread }
     }
 
-    /// What stops it while others still use it.
+    /// A handle that stops it while other code still uses it.
     pub(crate) fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
-    /// Stops it and returns what it leaves behind.
+    /// Stops it and returns its report.
     pub(crate) fn stop(mut self) -> Report {
         self.stop.stop();
         self.join()
@@ -206,7 +206,7 @@ impl Running {
         thread.join().expect("the server does not panic")
     }
 
-    /// Waits until all that came has ended as `expected`, and stops it; nothing may be left behind.
+    /// Waits until all datagrams have ended as `expected`, and stops it. No work may be left.
     #[track_caller]
     pub(crate) fn ends_as(self, expected: Fates, what: impl Display) {
         let fates = self.quiescent(expected.arrived().expect("drops that are known"));
@@ -218,19 +218,19 @@ impl Running {
         page(self.admin, "/metrics")
     }
 
-    /// How many datagrams ended as `fate` for `reason`, by `/metrics`.
+    /// How many datagrams ended as `fate` for `reason`, according to `/metrics`.
     pub(crate) fn count(&self, fate: &str, reason: &str) -> f64 {
         metric(&self.metrics(), &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
     }
 
-    /// Waits until `expected` datagrams have reached its sockets and nothing is in flight; returns
-    /// where they are.
+    /// Waits until `expected` datagrams have reached its sockets and none is in flight; returns
+    /// their fates.
     pub(crate) fn quiescent(&self, expected: u64) -> Fates {
         quiescent(self.admin, expected)
     }
 }
 
-/// Answers with the request.
+/// Answers with the request's bytes.
 pub(crate) fn echo(request: Request<'_>, reply: &mut Reply<'_>) {
     reply.put(request.bytes()).expect("as long as the request");
 }
@@ -238,14 +238,14 @@ pub(crate) fn echo(request: Request<'_>, reply: &mut Reply<'_>) {
 /// A server that does not run yet, on free ports unless `settings` say otherwise.
 pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
     let listen = listen();
-    // Without a bound on the wait: on a busy machine it would shed some requests of any test.
+    // Without a bound on waits: on a busy machine it would shed requests in any test.
     let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("max-wait", "off")];
     let pairs = ports.into_iter().chain(settings.iter().copied());
     Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports")
 }
 
-/// A server whose cores are emulated at this time scale, with requests that cost what they say. It
-/// has the default bound on the wait: a busy machine does not delay an emulated core.
+/// A server with emulated cores at this time scale. Requests cost as much as they state. It has the
+/// default bound on waits, because a busy machine does not delay an emulated core.
 pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
     let time_scale = scale.to_string();
     let cores = [("time-scale", &*time_scale), ("max-wait", "auto")];
@@ -256,7 +256,7 @@ pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // Twice: a test that fails has no patience for a drain.
+            // Twice, because a failed test should not wait for a drain.
             self.stop.stop();
             self.stop.stop();
             let _ = thread.join();
@@ -269,7 +269,7 @@ pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
     let (mut last, mut give_up) = (Fates::default(), clock::now().plus(GIVE_UP_AFTER));
     loop {
         let fates = fates(&latency(admin));
-        // A busy machine needs long for many datagrams, but something happens.
+        // On a busy machine many datagrams take long, but the counts change meanwhile.
         if fates != last {
             (last, give_up) = (fates, clock::now().plus(GIVE_UP_AFTER));
         }
@@ -284,7 +284,7 @@ pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
     last
 }
 
-/// CONTRACTS.md section 2.
+/// Checks that the fates add up: each received datagram has ended in one fate or is in flight.
 #[track_caller]
 pub(crate) fn assert_adds_up(fates: &Fates) {
     let ended = forebay::fate::Fate::ALL.map(|fate| fates.of(fate)).iter().sum::<u64>();
@@ -301,13 +301,13 @@ pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) 
     }
 }
 
-/// Tries all of `cases` beside one another: for tests that wait for longer than they work.
+/// Runs all `cases` in parallel, for tests that mostly wait.
 pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
     let body = &body;
     thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || body(case)))));
 }
 
-/// Tests that measure time, or count what the machine counts, run one at a time.
+/// The lock of tests that measure time or the counters of the machine; they run one at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! Networks of a test's own, where it may break what it wants.
+//! Network namespaces of a test, where it may change anything.
 
 use super::skip::{skip, skipped_in};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,8 +7,8 @@ use std::{env, fs};
 
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
 
-/// Runs the test `name` once more, in a network namespace of its own; there, this returns true and
-/// the test goes on. Here it returns false, and skips where namespaces are not permitted.
+/// Runs the test `name` again in a network namespace of its own. There, this returns true and the
+/// test continues. Outside it returns false, and skips if namespaces are not permitted.
 pub(crate) fn in_own_network(name: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         ip("link set lo up");
@@ -35,20 +35,21 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Makes the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a
-/// kilobyte in a second, and holds so many bytes back. False, skipped, where that is not possible.
-/// In a network of one's own.
+/// Creates the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a
+/// kilobyte per second, and queues at most `limit_bytes`. Returns false, and skips, if that is not
+/// possible. Use it in a network namespace.
 pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     ip("link add slow type veth peer name end");
     ip(&format!("addr add {HERE}/24 dev slow"));
     ip("link set slow up");
     ip("link set end up");
-    // Nobody is there to ask for it.
+    // No host answers ARP requests there.
     ip(&format!("neigh add {THERE} lladdr 02:00:00:00:00:02 dev slow nud permanent"));
     shaped("slow", &format!("rate 8kbit burst 1600 limit {limit_bytes}"))
 }
 
-/// Puts `device` behind a token bucket of this `shape`. False, skipped, where that is not possible.
+/// Puts `device` behind a token bucket of this `shape`. Returns false, and skips, if that is not
+/// possible.
 pub(crate) fn shaped(device: &str, shape: &str) -> bool {
     let rule = format!("qdisc add dev {device} root tbf {shape}");
     let shaped = Command::new("tc").args(rule.split(' ')).status().is_ok_and(|status| status.success());
@@ -58,9 +59,9 @@ pub(crate) fn shaped(device: &str, shape: &str) -> bool {
     shaped
 }
 
-/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], without any other host in
-/// their networks (of 16 and 64 bits). Applies what `deploy/sysctl` says of interfaces; this
-/// network has none of its other settings. In a network of the own.
+/// Creates the device `near` with the addresses [`HERE`] and [`HERE_V6`]. There is no other host in
+/// their networks (of 16 and 64 bits). Applies the settings of `deploy/sysctl` for interfaces; the
+/// namespace does not have the other settings. Use it in a network namespace.
 pub(crate) fn lonely_device() {
     ip("link add near type veth peer name far");
     ip(&format!("addr add {HERE}/16 dev near"));

@@ -1,4 +1,4 @@
-//! Servers that take over from one another, and sockets that servers share.
+//! Servers that hand over to one another, and sockets that servers share.
 
 use super::listen;
 use super::process::{Forebay, ended};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A UDP socket at `address`, which others may share.
+/// A UDP socket at `address`, which other sockets may share.
 pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
     socket.set_reuse_port(true).expect("an option of Linux");
@@ -15,7 +15,7 @@ pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
-/// A directory for the socket of successors, and the flags that all of them share.
+/// A directory for the hand-over socket, and the flags that all servers share.
 pub(crate) struct Place {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) flags: Vec<(&'static str, String)>,
@@ -41,7 +41,7 @@ impl Place {
         self.directory.path().join("socket")
     }
 
-    /// A server with these flags, of which `other` has another value.
+    /// A server with these flags; `other` replaces the value of one flag.
     pub(crate) fn command(&self, other: Option<(&str, &str)>) -> Command {
         let mut command = Command::new(super::program::PROGRAM);
         command.env_clear().arg("serve");
@@ -55,7 +55,7 @@ impl Place {
         Forebay::spawn(&mut self.command(None))
     }
 
-    /// The exit code and the complaint of a server that does not come to serve.
+    /// The exit code and the error of a server that must fail to start.
     pub(crate) fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
         let (code, _, said) = ended(&mut self.command(Some(other)));
         (code, said)

@@ -1,4 +1,4 @@
-//! The built binary as a child process, alone or with a file of settings; dropping it kills it.
+//! The built binary as a child process, alone or with a settings file. Dropping it kills it.
 
 use super::http::config;
 use super::{await_until, listen};
@@ -29,14 +29,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A child that has ended already is what is wanted.
+        // It may have ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `forebay serve` with `flags`, on free ports unless these say otherwise, and with an empty
-/// environment.
+/// `forebay serve` with `flags` and an empty environment, on free ports unless `flags` set them.
 pub(crate) fn serve(flags: &[&str]) -> Command {
     let mut command = Command::new(super::program::PROGRAM);
     let ports = [("--listen", listen()), ("--admin", "127.0.0.1:0".to_owned())];
@@ -48,7 +47,7 @@ pub(crate) fn serve(flags: &[&str]) -> Command {
 pub(crate) struct Forebay {
     pub(crate) process: Process,
     pub(crate) udp: SocketAddr,
-    /// Everywhere it listens, `udp` first.
+    /// All addresses where it listens, `udp` first.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     output: BufReader<ChildStdout>,
@@ -60,13 +59,13 @@ impl Forebay {
         Forebay::spawn(&mut serve(flags))
     }
 
-    /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may
-    /// come before.
+    /// Starts `command`, which must print its addresses like `forebay serve`. Other lines may come
+    /// before.
     pub(crate) fn spawn(command: &mut Command) -> Forebay {
         Forebay::spawn_to(command, Stdio::null())
     }
 
-    /// The same with a standard error of the caller's.
+    /// The same, with standard error to `stderr`.
     pub(crate) fn spawn_to(command: &mut Command, stderr: Stdio) -> Forebay {
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the program starts");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -90,7 +89,7 @@ impl Forebay {
         self.process.signal(signal);
     }
 
-    /// Waits for its end; returns how it ended and what it said after it began to listen.
+    /// Waits for its end; returns its exit status and its output after it began to listen.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = wait_for_exit(&mut self.process.child);
         let mut said = String::new();
@@ -98,7 +97,7 @@ impl Forebay {
         (status, said)
     }
 
-    /// Waits for its end, which is a good one; returns what it said after it began to listen.
+    /// Waits for its end, which must be a success; returns its output after it began to listen.
     #[track_caller]
     pub(crate) fn ends_well(self) -> String {
         let (status, said) = self.end();
@@ -106,18 +105,18 @@ impl Forebay {
         said
     }
 
-    /// Asks it to stop, and waits for its good end.
+    /// Asks it to stop, and waits for its successful end.
     #[track_caller]
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::SIGTERM);
         self.ends_well()
     }
 
-    /// What `/proc` says in `file` of each thread, by the thread's name.
+    /// The content of `file` in `/proc` for each thread, by the thread's name.
     pub(crate) fn threads(&self, file: &str) -> BTreeMap<String, String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).expect("the child lives");
         let tasks = tasks.map(|task| task.expect("a thread").path());
-        // A thread may end meanwhile.
+        // A thread may end before it is read.
         let read = |task: PathBuf| {
             let name = fs::read_to_string(task.join("comm")).ok()?;
             Some((name.trim_end().to_owned(), fs::read_to_string(task.join(file)).ok()?))
@@ -146,7 +145,7 @@ pub(crate) fn figure(said: &str, name: &str) -> u64 {
     found.unwrap_or(0)
 }
 
-/// What cargo prints in this repository.
+/// The output of cargo in this repository.
 pub(crate) fn cargo(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).args(["--offline", "--locked"]);
@@ -155,7 +154,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The example `name`: cargo builds examples beside the folder of this program.
+/// The path of the example `name`, which cargo builds beside the folder of this program.
 pub(crate) fn example(name: &str) -> PathBuf {
     let here = std::env::current_exe().expect("a path");
     let path = here.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps").join("examples").join(name);
@@ -167,8 +166,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-/// This test binary, which runs the test `name` alone: one that is a server where `variable` is
-/// set, and else does nothing.
+/// A command that runs only the test `name` of this binary. If `variable` is set, this test is a
+/// server; otherwise it does nothing.
 pub(crate) fn this_as(name: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
     command.args(["--exact", name, "--nocapture"]).env(variable, value);
@@ -178,7 +177,7 @@ pub(crate) fn this_as(name: &str, variable: &str, value: &str) -> Command {
 /// Waits for the end of `command`: its exit code, standard output and standard error.
 pub(crate) fn ended(command: &mut Command) -> (Option<i32>, String, String) {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    // A server that runs in spite of the test's expectation does not end by itself.
+    // If a server runs unexpectedly, it does not end by itself.
     let mut process = Process { child };
     let code = wait_for_exit(&mut process.child).code();
     let (stdout, stderr) = (process.child.stdout.take().expect("a pipe"), process.child.stderr.take().expect("a pipe"));
@@ -198,7 +197,7 @@ pub(crate) fn wait_for_exit(child: &mut Child) -> ExitStatus {
     status.expect("it has ended")
 }
 
-/// A server, the file of settings that it reads again at SIGHUP, and its log.
+/// A server, its settings file, which it reads again at SIGHUP, and its log.
 pub(crate) struct Configured {
     pub(crate) server: Forebay,
     directory: tempfile::TempDir,
@@ -235,15 +234,15 @@ impl Configured {
         self.setting(key).0
     }
 
-    /// The value of `key` in force, and its origin.
+    /// The present value of `key`, and its origin.
     pub(crate) fn setting(&self, key: &str) -> (String, String) {
         let setting = &self.config()["settings"][key];
         let text = |part: &str| setting[part].as_str().expect("a text").to_owned();
         (text("value"), text("origin"))
     }
 
-    /// Writes `text` to the file, lets the server read it, and returns what `/config` then says of
-    /// that.
+    /// Writes `text` to the file, lets the server read it, and returns the report of `/config`
+    /// about it.
     pub(crate) fn reload(&self, text: &str) -> Value {
         fs::write(self.file(), text).expect("a file");
         let before = self.config()["reloads"].as_u64();

@@ -1,5 +1,4 @@
-//! The program of this package, from its command line to its end: `forebay`, or `loadgen` in its
-//! own tests.
+//! Runs the program of this package: `forebay`, or `loadgen` in its own tests.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -28,15 +27,15 @@ pub(crate) fn json(arguments: &str) -> Value {
     serde_json::from_str(&stdout(arguments)).unwrap_or_else(|error| panic!("{arguments}: {error}"))
 }
 
-/// What a run says on standard error; panics unless it ends with exit code 2 and prints no result.
+/// The message of a run on standard error. The run must end with exit code 2 and print no result.
 pub(crate) fn refusal(command: &mut Command) -> String {
     let output = command.assert().code(2).get_output().clone();
     assert!(output.stdout.is_empty(), "{command:?}: problems are no output");
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// Asserts that each row of `table`, `command line => text`, is refused within a minute, with a
-/// message that has the text.
+/// Checks that each row of `table`, `command line => text`, is refused within a minute, with a
+/// message that contains the text.
 pub(crate) fn assert_refused(table: &str) {
     for row in table.trim().lines() {
         let (arguments, expected) = row.split_once(" => ").expect("a row");
@@ -45,7 +44,7 @@ pub(crate) fn assert_refused(table: &str) {
     }
 }
 
-/// Asserts that a run with `arguments` says `shown`, and nothing that commands a terminal.
+/// Checks that a run with `arguments` prints `shown`, and no escape sequences.
 pub(crate) fn assert_shown(arguments: &str, shown: &str) {
     let output = command(arguments).output().expect("the program starts");
     let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
@@ -53,15 +52,15 @@ pub(crate) fn assert_shown(arguments: &str, shown: &str) {
     assert!(!said.contains(|it: char| it.is_control() && it != '\n' && it != '\t'), "{arguments}: {said:?}");
 }
 
-/// A file that holds `text`.
+/// A temporary file with the content `text`.
 pub(crate) fn file(text: &str) -> NamedTempFile {
     let file = NamedTempFile::new().expect("a temporary file");
     fs::write(file.path(), text).expect("written");
     file
 }
 
-/// The trace of a server of two workers, one of whose requests came each so many microseconds, from
-/// 64 flows. `kind` says the class and the cost of each.
+/// The trace of a server of two workers. Requests came at intervals of `every_us` microseconds,
+/// from 64 flows. `kind` gives the class and the cost of each.
 pub(crate) fn trace(head: &str, every_us: u64, requests: u64, kind: impl Fn(u64) -> &'static str) -> NamedTempFile {
     let line = |number: u64| {
         let at = number * every_us;

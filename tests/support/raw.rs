@@ -1,4 +1,4 @@
-//! Datagrams that no UDP socket sends: with any source address and port.
+//! Datagrams that no UDP socket can send: from any source address and port.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 const UDP: u8 = 17;
 
-/// Sends to one server in anybody's name.
+/// Sends to one server from any address.
 pub(crate) struct Raw {
     pub(crate) socket: Socket,
     source: SocketAddr,
@@ -18,7 +18,7 @@ impl Raw {
     /// sockets.
     ///
     /// # Errors
-    /// What the kernel said, [`io::ErrorKind::PermissionDenied`] without that right.
+    /// The kernel's error; [`io::ErrorKind::PermissionDenied`] without that right.
     pub(crate) fn new(source: impl Into<SocketAddr>, target: impl Into<SocketAddr>) -> io::Result<Raw> {
         let (source, target) = (source.into(), target.into());
         let socket = Socket::new(Domain::for_address(target), Type::RAW, Some(Protocol::UDP))?;
@@ -32,7 +32,7 @@ impl Raw {
     /// Sends `payload`.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub(crate) fn send(&self, payload: &[u8]) -> io::Result<()> {
         // A raw socket of IPv6 takes no port.
         let target = if self.target.is_ipv6() { SocketAddr::new(self.target.ip(), 0) } else { self.target };
@@ -40,7 +40,7 @@ impl Raw {
     }
 }
 
-/// A whole packet that carries `payload` by UDP.
+/// A whole IP packet that carries `payload` by UDP.
 fn datagram(source: SocketAddr, target: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(8 + payload.len()).expect("a datagram");
     // RFC 768: ports, length, and the checksum, which IPv4 does not need.
@@ -54,7 +54,8 @@ fn datagram(source: SocketAddr, target: SocketAddr, payload: &[u8]) -> Vec<u8> {
         let head = [0x45, 0, total[0], total[1], 0, 0, 0, 0, 64, UDP, 0, 0];
         return [&head[..], &addresses, &message].concat();
     }
-    // What the checksum covers besides the message: RFC 8200, section 8.1. 0 would mean none.
+    // The other bytes that the checksum covers: RFC 8200, section 8.1. A checksum of 0 would mean
+    // none.
     let pseudo_header = [&addresses[..], &u32::from(length).to_be_bytes(), &[0, 0, 0, UDP]].concat();
     let sum = checksum(&[&pseudo_header, &message]);
     message[6..8].copy_from_slice(&(if sum == 0 { 0xffff } else { sum }).to_be_bytes());

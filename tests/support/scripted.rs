@@ -1,4 +1,4 @@
-//! A handler that does what each request's first payload byte says, in the bench protocol.
+//! A handler for the bench protocol. The first byte of a request's payload says what it does.
 
 use super::{GIVE_UP_AFTER, Running};
 use forebay::handler::builtin::{Bench, Order, Work};
@@ -17,31 +17,31 @@ pub(crate) enum Act {
     Block = b'b',
     /// Blocks the worker until [`Scripted::release`], without a checkpoint.
     Hold = b'g',
-    /// The same after a checkpoint.
+    /// Like [`Act::Hold`], after a checkpoint.
     Long = b'l',
-    /// Like [`Act::Hold`], uninterrupted.
+    /// Like [`Act::Hold`], as uninterrupted work.
     Alone = b'u',
     /// Spends the cost with a checkpoint every 100 us.
     Step = b's',
-    /// The same with one every 2 ms.
+    /// Like [`Act::Step`], with a checkpoint every 2 ms.
     Stride = b'r',
     /// Spends the cost in three parts at once, with checkpoints.
     Fork = b'f',
     Panic = b'p',
-    /// Waits for what never comes.
+    /// Waits for an event that never comes.
     Stall = b'w',
-    /// The same, and panics when it is dropped.
+    /// Like [`Act::Stall`], and panics when it is dropped.
     Wreck = b'd',
-    /// Goes on in pool 1.
+    /// Moves to pool 1.
     Hop = b'h',
 }
 
-/// What the handler has done so far; shared with the test.
+/// A record of what the handler has done, shared with the test.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     begun: AtomicUsize,
     blockers: Mutex<Vec<usize>>,
-    /// Which of the blockers are let go, by their place in the list.
+    /// The released blockers, by their index in the list.
     released: Mutex<BTreeSet<usize>>,
     let_go: Condvar,
 }
@@ -52,19 +52,19 @@ impl Scripted {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The workers that began a block or a hold of any kind, in this order.
+    /// The workers that began to block or hold, in this order.
     pub(crate) fn blockers(&self) -> Vec<usize> {
         self.blockers.lock().expect("nobody panics with it").clone()
     }
 
-    /// Lets all go that are held.
+    /// Releases all held requests.
     pub(crate) fn release(&self) {
         let numbers = 0..self.blockers().len();
         self.released.lock().expect("nobody panics with it").extend(numbers);
         self.let_go.notify_all();
     }
 
-    /// Blocks the calling worker until it is let go, or the test has given up.
+    /// Blocks the calling worker until it is released, or the test has given up.
     fn hold(&self) {
         let number = self.block();
         let released = self.released.lock().expect("nobody panics with it");
@@ -73,7 +73,7 @@ impl Scripted {
         drop(held.expect("nobody panics with it"));
     }
 
-    /// Notes the calling worker; returns its place in the list.
+    /// Records the calling worker; returns its index in the list.
     fn block(&self) -> usize {
         let mut blockers = self.blockers.lock().expect("nobody panics with it");
         blockers.push(worker());
@@ -129,7 +129,7 @@ impl Work for Script {
     }
 }
 
-/// Spends `cost` with checkpoints so far apart.
+/// Spends `cost` with checkpoints at this distance.
 async fn steps(cost: Nanos, apart: Nanos) {
     let end = clock::now().plus(cost);
     while clock::now() < end {
@@ -146,7 +146,7 @@ impl Drop for Wreck {
     }
 }
 
-/// The worker that the calling thread is, by the name that the server gave it.
+/// The number of the worker that is the calling thread, from the thread's name.
 fn worker() -> usize {
     let name = thread::current().name().unwrap_or_default().to_owned();
     name.strip_prefix("forebay-").and_then(|number| number.parse().ok()).expect("a worker's thread")

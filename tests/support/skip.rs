@@ -1,26 +1,28 @@
-//! Tests that cannot run here must not count as tests that passed.
+//! Tests that cannot run here must say so, and fail in CI.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::{env, io, thread};
 
-/// Says on the terminal that the calling test does not run, or not all of it, and `why`.
+/// Prints on the terminal that the calling test does not run, or only a part of it, and `why`.
 ///
 /// # Panics
-/// Where `CI` is set: .ci/run installs what tests need, and its host must permit it.
+/// If `CI` is set. There, .ci/run installs all programs that tests need, and the host must permit
+/// them.
 #[track_caller]
 pub(crate) fn skip(why: impl Display) {
     assert!(env::var_os("CI").is_none(), "in CI nothing is skipped: {why}");
     not_permitted(why);
 }
 
-/// The same for what the host of a container permits or not: there CI can install nothing for it.
+/// Like [`skip`], for a right that the host of a container may not grant. It does not fail in CI,
+/// which cannot change that.
 pub(crate) fn not_permitted(why: impl Display) {
-    // Not by a macro: what those print is shown of failures only.
+    // Not a macro: the output of macros is shown only if a test fails.
     let _ = writeln!(io::stderr(), "{}{why}", begin());
 }
 
-/// What [`skip`] said in `said`, the output of another process that ran the calling test.
+/// The messages of [`skip`] in `said`, the output of another process that ran the calling test.
 pub(crate) fn skipped_in(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| line.strip_prefix(&begin()))
 }

@@ -1,5 +1,5 @@
-//! A stream of requests at a fixed rate that goes on while servers come and go, and what became of
-//! each.
+//! Requests at a fixed rate that continue while servers end and start, and the results of all of
+//! them.
 
 use super::client::{Client, message};
 use super::{EndOf, await_until};
@@ -9,26 +9,26 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Clients, and so flows: enough for every socket of a server to have some.
+/// The number of clients, and so of flows: enough for every socket of a server.
 const FLOWS: usize = 16;
-/// How long the next answer is waited for, where some are missing.
+/// The longest wait for the next answer while some are missing.
 const NEXT_ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
-/// Requests that may be unanswered, half of what one socket holds. On a host that has no time for
-/// the server, the stream waits for it instead of filling its sockets. At 20,000/s that is a pause
-/// of a fifth of a second.
+/// The most unanswered requests: half of what one socket holds. If the host does not run the
+/// server, the stream waits for it instead of filling its sockets. At 20,000/s this is a pause of a
+/// fifth of a second.
 const UNANSWERED_MAX: u64 = 4_000;
 /// Requests leave in groups, one for each of these intervals.
 const GROUP_EVERY: Nanos = Nanos::from_millis(1);
 
-/// What became of the requests of a stream.
+/// The results of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Became {
     pub(crate) sent: u64,
-    /// Answered, each counted once.
+    /// Requests that were answered.
     pub(crate) answered: u64,
     /// Answers beyond the first.
     pub(crate) twice: u64,
-    /// Answers that say something else than "ok": shed, refused.
+    /// Answers with another status than "ok": shed or refused.
     pub(crate) unserved: u64,
     /// The most that were unanswered at once.
     pub(crate) unanswered_max: u64,
@@ -42,8 +42,8 @@ impl Became {
     }
 }
 
-/// Sends requests of no cost, `per_second` to the server, until `more` says after this many that it
-/// is enough.
+/// Sends requests without cost, `per_second` to the server. Before each group it asks `more`
+/// whether to continue after this many.
 fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
     let mut became = Became::default();
     let mut answered = Vec::new();
@@ -53,7 +53,7 @@ fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool
     while more(became.sent) {
         became.unanswered_max = became.unanswered_max.max(became.lost());
         if became.lost() > UNANSWERED_MAX && !await_answers(&clients, &mut answered, &mut became, UNANSWERED_MAX) {
-            // With this many lost, more would say nothing.
+            // With this many lost, further requests would show nothing new.
             break;
         }
         for _ in 0..group {
@@ -71,8 +71,8 @@ fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool
     became
 }
 
-/// Streams to `server` while `body` runs, and until `total` are sent: each request must be
-/// answered, once. `body` may wait until so many are sent.
+/// Streams to `server` while `body` runs, and until `total` are sent. Each request must be answered
+/// once. `body` may wait until a number of them are sent.
 #[track_caller]
 pub(crate) fn answered_while<T>(
     per_second: u64,
@@ -110,7 +110,7 @@ fn await_answers(clients: &[Client], answered: &mut [bool], became: &mut Became,
     became.lost() <= left
 }
 
-/// Takes the answers that are there.
+/// Takes the answers that have come.
 fn take(clients: &[Client], answered: &mut [bool], became: &mut Became) {
     for client in clients {
         while let Some(answer) = client.receive_within(Nanos::ZERO) {
@@ -124,7 +124,7 @@ fn take(clients: &[Client], answered: &mut [bool], became: &mut Became) {
     }
 }
 
-/// Room for the answers of a second: this process may have to wait for a CPU.
+/// A buffer for the answers of a second, because this process may have to wait for a CPU.
 fn enlarge(client: &Client) {
     socket2::SockRef::from(&client.socket).set_recv_buffer_size(4 << 20).expect("a size");
 }

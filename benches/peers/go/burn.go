@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// burn takes up cost for a job that has been ready since readyAt, and ends with that if it is the last of the job's.
-// It returns since when the rest of the job has been ready.
+// burn takes the time cost for a job that has been ready since readyAt. With isLast, the job ends after that.
+// It returns the time since which the remaining job is ready again.
 type burn func(cost time.Duration, readyAt time.Time, isLast bool) time.Time
 
 func burner(work string, cores int) burn {
@@ -24,7 +24,7 @@ func burner(work string, cores int) burn {
 	return nil
 }
 
-// calibrated burns by computing, as src/handler/builtin/burn.rs does: the same chain, calibrated the same way.
+// calibrated burns CPU time by the same chain of multiplications as src/handler/builtin/burn.rs, calibrated the same way.
 func calibrated() burn {
 	const rounds, tries = 200_000, 32
 	fastest := time.Hour
@@ -42,7 +42,7 @@ func calibrated() burn {
 
 var sink uint64
 
-// compute is a chain of dependent multiplications: no core can do two rounds at once.
+// compute is a chain of dependent multiplications, so no core can compute two rounds at once.
 //
 //go:noinline
 func compute(rounds uint64) {
@@ -50,7 +50,7 @@ func compute(rounds uint64) {
 	for range rounds {
 		value = value*6_364_136_223_846_793_005 + 1
 	}
-	// Never true: the chain has to be computed to know.
+	// Never true, but the compiler cannot know it and must keep the chain.
 	if value == 0 {
 		sink = value
 	}
@@ -58,9 +58,9 @@ func compute(rounds uint64) {
 
 // emulated sleeps on emulated cores.
 func emulated(count int) burn {
-	// Of the last stretch of a job, spun through, as src/handler/builtin/burn.rs does.
+	// The end of a job's last sleep is spun, because a sleep ends late; src/handler/builtin/burn.rs does the same.
 	const wakeLatency = 50 * time.Microsecond
-	// The moments at which the free cores came free.
+	// For each free core, the time since which it is free.
 	cores := make(chan time.Time, count)
 	for range count {
 		cores <- time.Time{}
@@ -76,7 +76,7 @@ func emulated(count int) burn {
 			left -= wakeLatency
 		}
 		if left > 0 {
-			// A sleeping thread, not a sleeping goroutine: a core that burns serves no other job.
+			// Sleeps with the thread, not the goroutine: the thread of a busy core must not serve another job.
 			wait := syscall.NsecToTimespec(left.Nanoseconds())
 			_ = syscall.Nanosleep(&wait, nil)
 		}

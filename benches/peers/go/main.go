@@ -1,8 +1,8 @@
 // The service of benches/peers in Go: one goroutine per packet.
 //
-// With -work sleep each request takes its cost on one of -cores emulated cores, as src/cores.rs does: the thread sleeps
-// to an absolute deadline, and a job that waited starts when its core came free; -receive, -send and -give-way are what
-// such a core pays beside the cost. With -work cpu it burns it. With -quantum requests yield after so much of their cost.
+// With -work sleep each request takes its cost on one of -cores emulated cores, as in src/cores.rs: the thread sleeps to
+// an absolute deadline, and a job that waited starts when its core came free. Beside the cost, such a core is charged
+// -receive, -send and -give-way. With -work cpu the cost is burnt. With -quantum a request yields after each quantum of it.
 package main
 
 import (
@@ -23,7 +23,7 @@ const (
 	receiveBytes = 4 << 20
 )
 
-// What a core pays beside the cost of a request: once for each request, and once for each yield.
+// What an emulated core is charged beside the cost of a request: once for each request, and once for each yield.
 var receivePrice, sendPrice, giveWayPrice time.Duration
 
 var buffers = sync.Pool{New: func() any { return new([datagramMax]byte) }}
@@ -47,7 +47,7 @@ func main() {
 	}
 	fmt.Printf("listening on udp %s, admin none\n", socket.LocalAddr())
 	if *quantum > 0 {
-		// A goroutine that sleeps on an emulated core leaves the scheduler idle, which then hears of datagrams at once.
+		// When a goroutine sleeps on an emulated core, the scheduler is idle and learns of datagrams at once.
 		serveYielding(socket, burn, *quantum, *work == "sleep")
 	}
 	for {
@@ -64,13 +64,13 @@ func handle(socket *net.UDPConn, burn burn, buffer *[datagramMax]byte, length in
 	if cost, ok := costOf(buffer[:length]); ok {
 		burn(receivePrice+cost+sendPrice, readyAt, true)
 		reply(buffer[:length])
-		// A client that has gone is no concern of the server's.
+		// The client may have gone; the server goes on.
 		_, _ = socket.WriteToUDPAddrPort(buffer[:length], peer)
 	}
 	buffers.Put(buffer)
 }
 
-// handleYielding is handle, and lets others run after each quantum.
+// handleYielding serves a request like handle, and lets others run after each quantum.
 func handleYielding(socket *net.UDPConn, burn burn, quantum time.Duration, buffer *[datagramMax]byte, length int, peer netip.AddrPort) {
 	if left, ok := costOf(buffer[:length]); ok {
 		readyAt, owed := time.Now(), receivePrice

@@ -7,7 +7,7 @@ import (
 
 const headerBytes = 64
 
-// costOf tells the cost that a request states; false for what is no request.
+// costOf returns the cost that a request states; false if the datagram is not a request.
 func costOf(datagram []byte) (time.Duration, bool) {
 	const version, request = 1, 1
 	if len(datagram) < headerBytes || string(datagram[:4]) != "FBAY" || datagram[4] != version || datagram[5] != request {

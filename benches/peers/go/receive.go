@@ -13,16 +13,15 @@ import (
 
 const (
 	batch = 32
-	// Looked for datagrams for this long after the last one, before the thread sleeps.
+	// For this long after the last datagram, the reader looks for more before the thread sleeps.
 	spin = 50 * time.Microsecond
 )
 
-// Requests under way.
+// The number of unfinished requests.
 var active atomic.Int64
 
-// serveYielding receives in batches, and looks again whenever its turn comes: as long as goroutines are ready, the
-// scheduler asks the kernel for events once in 10 ms only, and a reader that waits for one would wait as long. With waits
-// it waits all the same.
+// serveYielding receives in batches, and polls the socket whenever its goroutine runs. It must not wait for readiness: while
+// goroutines are ready, Go's scheduler asks the kernel for events only every 10 ms. With waits it waits nevertheless.
 func serveYielding(socket *net.UDPConn, burn burn, quantum time.Duration, waits bool) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -57,7 +56,7 @@ func serveYielding(socket *net.UDPConn, burn burn, quantum time.Duration, waits 
 	}
 }
 
-// room is what one recvmmsg needs.
+// room has the buffers and headers for one recvmmsg.
 type room struct {
 	headers [batch]messageHeader
 	vectors [batch]syscall.Iovec
@@ -80,7 +79,7 @@ func newRoom() *room {
 	return room
 }
 
-// renew gives slot i a buffer.
+// renew gives slot i a new buffer.
 func (room *room) renew(i int) {
 	room.buffers[i] = buffers.Get().(*[datagramMax]byte)
 	room.vectors[i].Base = &room.buffers[i][0]
@@ -98,11 +97,11 @@ func (room *room) receive(fd uintptr) (int, syscall.Errno) {
 	return int(count), errno
 }
 
-// take hands over datagram i, and makes room for another in its place.
+// take hands datagram i over, and gives its slot a new buffer.
 func (room *room) take(i int) (*[datagramMax]byte, int, netip.AddrPort) {
 	buffer, length := room.buffers[i], int(room.headers[i].length)
 	name := &room.names[i]
-	// In network order.
+	// The port is in network byte order.
 	port := (*[2]byte)(unsafe.Pointer(&name.Port))
 	peer := netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(port[0])<<8|uint16(port[1]))
 	room.renew(i)

@@ -1,12 +1,12 @@
-//! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no
-//! more.
+//! Emulated cores for peers. At most this many threads of a peer burn at once, however many threads
+//! it has.
 
 use forebay::handler::builtin::Burner;
 use forebay::inside::emulation;
 use forebay::time::Nanos;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// The free ones of so many cores, each with the moment at which it came free.
+/// The free cores, each with the time at which it became free.
 #[derive(Debug)]
 pub(crate) struct Cores {
     free: Mutex<Vec<Nanos>>,
@@ -14,14 +14,15 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// So many, all free.
+    /// This many cores, all free.
     pub(crate) fn new(count: usize) -> Cores {
         Cores { free: Mutex::new(vec![Nanos::ZERO; count]), freed: Condvar::new() }
     }
 
-    /// Burns `amount` for a job that has been ready since `ready_at`; with `is_last` it ends with
-    /// that. Blocks this thread while no core is free and while the job runs. Returns the moment at
-    /// which the core came free: a job that goes on has been ready again since then.
+    /// Takes the time `amount` on a core for a job that has been ready since `ready_at`. With
+    /// `is_last` the job ends after that. Blocks this thread while no core is free and while the
+    /// job runs. Returns the time at which the core becomes free: a job that continues is ready
+    /// again since then.
     pub(crate) fn burn(&self, ready_at: Nanos, amount: Nanos, is_last: bool) -> Nanos {
         emulation::take_over(self.take());
         emulation::start(ready_at);
@@ -36,7 +37,7 @@ impl Cores {
         until
     }
 
-    /// Takes the core that has been free for longest; returns since when.
+    /// Takes the core that has been free for longest; returns the time at which it became free.
     fn take(&self) -> Nanos {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| free.is_empty()).unwrap_or_else(PoisonError::into_inner);
@@ -50,8 +51,8 @@ mod tests {
     use super::*;
     use forebay::time::clock;
 
-    // Do eight threads on two cores take as long as eight jobs take on two cores, overshoot not
-    // added up?
+    // Do eight jobs on two cores take four times the time of one, though eight threads run them?
+    // Delays of sleeps must not add up.
     #[test]
     fn no_more_burn_at_once_than_there_are_cores() {
         let cores = Cores::new(2);

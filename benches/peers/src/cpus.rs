@@ -1,4 +1,4 @@
-//! Who runs where: the server on some CPUs, the generator on others.
+//! Pins the server to some CPUs, and the generator to others.
 
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -7,14 +7,14 @@ use nix::unistd::Pid;
 /// The division of CPUs between a server and its generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Division {
-    /// CPUs of its own for each.
+    /// Each has CPUs of its own.
     Apart {
         /// The server's.
         server: Vec<usize>,
         /// The generator's.
         generator: Vec<usize>,
     },
-    /// Both use all of them: there are too few, or the cores are emulated.
+    /// Both use all CPUs, because there are too few or the cores are emulated.
     Shared,
 }
 
@@ -23,7 +23,7 @@ impl Division {
     /// `generators` for the generator.
     ///
     /// # Errors
-    /// If the system does not tell which these are.
+    /// If the system does not say which CPUs these are.
     pub(crate) fn new(servers: usize, generators: usize) -> Result<Division> {
         let allowed = sched_getaffinity(THIS_THREAD).context("asking for the affinity mask")?;
         let cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
@@ -34,8 +34,8 @@ impl Division {
         let Some((first, others)) = cpus.split_first().filter(|(_, others)| others.len() >= servers) else {
             return Division::Shared;
         };
-        // The first CPU often serves interrupts: the generator's clock readings suffer from these
-        // less than a server.
+        // The first CPU often serves interrupts. They disturb the generator's clock readings less
+        // than a server.
         let generator = std::iter::once(first).chain(&others[servers..]).take(generators);
         Division::Apart { server: others[..servers].to_vec(), generator: generator.copied().collect() }
     }

@@ -1,7 +1,8 @@
-//! The datagram path on one CPU: one spinning thread sends as fast as the server answers.
+//! Measures the datagram path on one CPU: a single spinning thread sends as fast as the server
+//! answers.
 //!
-//! `loadgen` has a thread to send and one to receive. On the one CPU that is left here they would
-//! measure each other's turns.
+//! `loadgen` has one thread to send and one to receive. On the single CPU that is left here, the
+//! two would delay one another.
 
 use crate::results::Figure;
 use anyhow::{Context, Result, ensure};
@@ -24,20 +25,21 @@ use std::os::fd::AsRawFd;
 /// Datagrams in a train.
 const TRAIN: usize = 8;
 const FLOWS: usize = 64;
-/// Requests outstanding: enough that no server runs dry between two of the generator's turns.
+/// Requests outstanding: so many that a server always has one while the generator does other work.
 const WINDOW_MAX: usize = 1_024;
-/// A small datagram is charged against its socket's buffer with less than this.
+/// The kernel charges a socket's buffer less than this for a small datagram.
 const CHARGE_BYTES: usize = 1_024;
-/// A machine that is busy with something else may not let a server run for a while.
+/// The fewest replies of a measurement; another program may keep the server from running for a
+/// while.
 const REPLIES_MIN: u64 = 1_000;
-/// A request without a reply is lost after this time. A server answers within a millisecond, once
-/// the machine lets it run.
+/// A request without a reply counts as lost after this time. A server that may run answers within a
+/// millisecond.
 const LOST_AFTER: Nanos = Nanos::from_secs(10);
-/// Room for one receive: the longest train that a kernel makes of replies.
+/// The most datagrams of one receive: the kernel makes no longer train of replies.
 const TRAIN_MAX: usize = 128;
 
-/// Packets/s and CPU time with datagrams one by one and in trains, and round trips with one
-/// outstanding.
+/// Measures packets/s and CPU time for single datagrams and for trains, and round trips with one
+/// request outstanding.
 ///
 /// # Errors
 /// If the system refuses, or requests are lost.
@@ -45,7 +47,7 @@ pub(crate) fn measure(server: &ServerProcess, quick: bool) -> Result<Vec<Figure>
     let (warmup, most) = if quick { (10, 50) } else { (150, 1_000) };
     let span = |ms: u64| (Nanos::from_millis(warmup), Nanos::from_millis(ms.min(most)));
     let window = window()?;
-    // Each flow has room for two trains.
+    // Each flow may have two trains outstanding.
     let flow_count = (window / (2 * TRAIN)).clamp(1, FLOWS);
     let mut figures = Vec::new();
     for (name, train, ms) in [("packets/s", 1, 800), ("trains of 8", TRAIN, 500)] {
@@ -58,21 +60,21 @@ pub(crate) fn measure(server: &ServerProcess, quick: bool) -> Result<Vec<Figure>
     Ok(figures)
 }
 
-/// As many requests as the receive buffer holds that the kernel grants a server, which gets twice
-/// what it may ask for.
+/// The number of requests that fit into a server's receive buffer. The kernel grants a server twice
+/// the size that it may ask for.
 fn window() -> Result<usize> {
     let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").context("reading the limit of receive buffers")?;
     let limit: usize = limit.trim().parse().context("reading the limit of receive buffers")?;
     Ok((2 * limit.min(RECV_BUFFER_BYTES) / CHARGE_BYTES).min(WINDOW_MAX))
 }
 
-/// Flows with a bounded number of requests outstanding on each.
+/// Sends on several flows, each with a bounded number of outstanding requests.
 struct Driver {
     sockets: Vec<UdpSocket>,
     /// Requests that each flow may still send.
     credit: Vec<usize>,
     window: usize,
-    /// Datagrams that leave in one call.
+    /// The datagrams that one call sends.
     train: Vec<u8>,
     headers: MultiHeaders<()>,
     buffers: Vec<[u8; TRAIN_MAX * HEADER_BYTES]>,
@@ -84,7 +86,7 @@ impl Driver {
         for socket in sockets.iter().filter(|_| train > 1) {
             let segment = i32::try_from(HEADER_BYTES).context("a header is short")?;
             setsockopt(socket, UdpGsoSegment, &segment).context("asking for UDP_SEGMENT")?;
-            // A client that sends trains takes them, too.
+            // A client that sends trains also receives trains.
             setsockopt(socket, UdpGroSegment, &true).context("asking for UDP_GRO")?;
         }
         Ok(Driver {
@@ -97,7 +99,7 @@ impl Driver {
         })
     }
 
-    /// Replies per second, and CPU microseconds of the server's process for each.
+    /// Replies per second, and CPU microseconds of the server's process per reply.
     fn saturate(&mut self, process: u32, (warmup, counted): (Nanos, Nanos)) -> Result<(f64, f64)> {
         let process = Pid::from_raw(i32::try_from(process).context("a process number")?);
         let clock_of_server = clock_getcpuclockid(process).context("asking for the server's CPU clock")?;
@@ -130,7 +132,8 @@ impl Driver {
         Ok((replies as f64 / took.as_secs_f64(), cpu.as_micros_f64() / replies as f64))
     }
 
-    /// Microseconds from before each send until its reply is read, the shortest first.
+    /// Round trips in microseconds, from before the send until the reply is read, in ascending
+    /// order.
     fn round_trips(&mut self, (warmup, counted): (Nanos, Nanos)) -> Result<Vec<f64>> {
         let begin = clock::now().plus(warmup);
         let mut trips_us = Vec::new();
@@ -151,7 +154,7 @@ impl Driver {
         Ok(trips_us)
     }
 
-    /// Sends what `flow` has credit for.
+    /// Sends as many requests as `flow` has credit for.
     fn send(&mut self, flow: usize) -> Result<()> {
         let count = self.train.len() / HEADER_BYTES;
         while self.credit[flow] >= count {
@@ -161,7 +164,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes the replies that have come on `flow`.
+    /// Receives the replies that have come on `flow`.
     fn take(&mut self, flow: usize) -> Result<usize> {
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
@@ -186,7 +189,7 @@ impl Driver {
         Ok(replies)
     }
 
-    /// Waits until nothing is outstanding: a figure of a run that lost requests is none.
+    /// Waits until no request is outstanding. A run that lost a request gives no figure.
     fn drain(&mut self) -> Result<()> {
         let deadline = clock::now().plus(LOST_AFTER);
         while let Some(flow) = self.credit.iter().position(|credit| *credit < self.window) {

@@ -1,10 +1,10 @@
-//! The peers, with the techniques that each uses.
+//! The list of peers, with the techniques that each uses.
 
 use crate::mix::{Mix, OVERHEADS, Place};
 use crate::peer::{BARE, Peer, Program};
 use anyhow::Result;
 
-/// Those that echo, on one CPU, with one thread that serves.
+/// The peers of the echo test: on one CPU, with one thread that serves.
 pub(crate) fn echoing() -> Vec<Peer> {
     let forebay = |name, uses, flags| forebay(name, uses, format!("--workers 1 --pin --handler echo {flags}"));
     let ours = |name, uses| ours(name, uses, format!("--shape {name} --threads 1 --work echo"));
@@ -19,7 +19,7 @@ pub(crate) fn echoing() -> Vec<Peer> {
     ]
 }
 
-/// Those that burn `mix`. On emulated cores all pay the same prices.
+/// The peers that burn `mix`. On emulated cores all are charged the same prices.
 ///
 /// # Errors
 /// If the workload of the mix does not exist.
@@ -40,8 +40,8 @@ pub(crate) fn burning(place: Place, mix: &Mix) -> Result<Vec<Peer>> {
         }
         Place::Real(_) => ("--burn cpu --pin".to_owned(), "--work cpu".to_owned(), "-work cpu".to_owned()),
     };
-    // tokio-split is sized by the mix: workers for the light share of the work, rounded up, and
-    // threads for the rest.
+    // The mix decides the size of tokio-split: workers for the light share of the work, rounded up,
+    // and threads for the heavy share.
     let front = ((cores as f64 * mix.light_share()?).ceil() as usize).clamp(1, (cores - 1).max(1));
     let back = (cores - front).max(1);
     let heavy_ns = (mix.heavy_us * 1e3) as u64 * scale / 2;
@@ -68,7 +68,8 @@ pub(crate) fn burning(place: Place, mix: &Mix) -> Result<Vec<Peer>> {
     ])
 }
 
-/// Serves all that comes, however long it has waited, as its rivals do.
+/// Forebay with `arguments`. It serves all requests, however long they have waited, as its rivals
+/// do.
 fn forebay(name: &'static str, uses: &str, arguments: String) -> Peer {
     Peer::new(name, uses, Program::Forebay(arguments + " --max-wait off"))
 }

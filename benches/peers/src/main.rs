@@ -1,8 +1,7 @@
-//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, side by side, in one
-//! table.
+//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, compared in one table.
 //!
-//! Each peer is started in turn, round after round, and driven by one generator. Figures are
-//! medians over rounds, ratios are within a round. README.md says what the table does not show.
+//! Each peer is started in turn, round after round, and one generator drives it. Figures are
+//! medians over rounds; ratios are within a round. README.md says what the table does not show.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells people")]
 
@@ -33,7 +32,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Arguments {
-    /// One short round: shows that everything runs, and no figure that means anything.
+    /// One short round: shows that everything runs; its figures mean nothing
     #[arg(long)]
     quick: bool,
     /// Write the figures to this file as JSON.
@@ -41,16 +40,16 @@ struct Arguments {
     json: Option<PathBuf>,
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100), conflicts_with = "quick")]
     rounds: u16,
-    /// Measure this alone.
+    /// Measure only this part
     #[arg(long)]
     only: Option<Part>,
-    /// Seconds that each run of a mix counts.
+    /// Measured seconds of each run of a mix
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600), conflicts_with = "quick")]
     seconds: u64,
     /// Burn the mixes on this many real cores instead of emulated ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     real: Option<u16>,
-    /// Run these peers only, by the names in the table, and the bare loop.
+    /// Run only these peers, by their names in the table, and the bare loop
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     peers: Vec<String>,
     #[command(subcommand)]
@@ -65,7 +64,7 @@ enum Part {
     Mixes,
 }
 
-/// What this binary does instead when it starts itself again.
+/// The role of this binary when it starts itself again.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve as a peer.
@@ -74,7 +73,7 @@ enum Command {
     /// Serve as Forebay.
     #[command(name = "__serve", hide = true, disable_help_flag = true)]
     ServeForebay {
-        /// Of `forebay serve`.
+        /// Arguments of `forebay serve`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -97,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: &Arguments) -> Result<()> {
-    // Inherited by every server: an emulated core must wake on time.
+    // Every server inherits this: an emulated core must wake on time.
     nix::sys::prctl::set_timerslack(1).context("setting the timer slack")?;
     let mut results = Results::new(arguments.quick);
     let rounds = if arguments.quick { 1 } else { arguments.rounds };
@@ -129,7 +128,7 @@ fn bench(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// Starts each of `peers` that is wanted, and adds what is measured of it.
+    /// Starts each requested peer of `peers`, and adds its figures.
     fn each(
         &self,
         peers: Vec<Peer>,

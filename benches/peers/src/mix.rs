@@ -1,4 +1,4 @@
-//! The mixes of light and heavy requests, and how `loadgen` offers them: its schedule, sender,
+//! The mixes of light and heavy requests. `loadgen` offers them, with its schedule, sender,
 //! receiver and verdict.
 
 use crate::results::Figure;
@@ -17,25 +17,25 @@ use loadgen::run;
 /// The cores that burn a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// They sleep, and all pay the same prices.
+    /// Emulated cores, which sleep. All peers are charged the same prices.
     Emulated(u16),
     Real(u16),
 }
 
-/// Two kinds of requests.
+/// A mix of light and heavy requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
-    /// As the table shows it: the costs of a light and of a heavy request.
+    /// The name in the table: the costs of a light and of a heavy request.
     name: &'static str,
-    /// As `loadgen` draws it.
+    /// The workload from which `loadgen` draws.
     workload: &'static str,
     light_us: f64,
     pub(crate) heavy_us: f64,
-    /// Duration of an emulated microsecond, in microseconds. It is so large that a thread's wake-up
-    /// is little beside a light request. A sleep to the next checkpoint is no shorter than the
-    /// timer's slack.
+    /// How long an emulated microsecond takes, in microseconds. The scale is so large that waking a
+    /// thread takes little time compared with a light request. Also, a sleep to the next checkpoint
+    /// must not be shorter than the timer's slack.
     pub(crate) time_scale: u64,
-    /// Factor of the counted time, for some hundred heavy requests.
+    /// The counted time is longer by this factor, so that it has some hundred heavy requests.
     longer: u64,
 }
 
@@ -68,22 +68,22 @@ pub(crate) const MIXES: [Mix; 3] = [
     },
 ];
 
-/// The mix of a quick run: some heavy requests come within a third of a second.
+/// The mix of a quick run, with some heavy requests in a third of a second.
 pub(crate) const IN_A_HURRY: [Mix; 1] = [Mix { time_scale: 200, ..EXTREME }];
 
-/// Prices of the steps beside the work on emulated cores, Forebay's and its rivals' alike.
+/// The charges for steps beside the work on emulated cores, the same for Forebay and its rivals.
 pub(crate) const OVERHEADS: Overheads = Overheads::STOCK;
 
-/// A share of the capacity of emulated cores, receives and sends included.
+/// The load on emulated cores: a share of the capacity, with receives and sends.
 const LOAD: f64 = 0.8;
-/// A share of real cores, by the costs alone: the kernel needs the rest.
+/// The load on real cores: a share by the costs alone, because the kernel needs the other half.
 const LOAD_OF_REAL: f64 = 0.5;
-/// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at
-/// this load.
+/// A request without a reply counts as unanswered after this time. It is longer than the queue of
+/// any peer that can serve this load.
 const TIMEOUT: Nanos = Nanos::from_secs(8);
 
 impl Mix {
-    /// The share of the work, receives and sends included, that is light.
+    /// The share of light requests in the work, with receives and sends.
     ///
     /// # Errors
     /// If the workload does not exist.
@@ -97,8 +97,8 @@ impl Mix {
         self.workload.parse().map_err(|error| anyhow!("{}: {error}", self.workload))
     }
 
-    /// Offers the mix for this many seconds, or for a third of one. The verdict sees the server's
-    /// own counters where it shows them. Figures are multiples of a class's own cost.
+    /// Offers the mix for this many seconds, or for a third of one. If the server shows its
+    /// counters, the verdict uses them. Figures are multiples of a class's own cost.
     ///
     /// # Errors
     /// If the system refuses, or the server is gone.
@@ -167,7 +167,7 @@ impl Mix {
             workers: Some(cores),
             server_apart: matches!(place, Place::Real(_)),
             overheads,
-            // Other servers tell no times.
+            // Other servers do not report the times of their cores.
             by_core_time: false,
         })
     }
@@ -177,8 +177,8 @@ impl Mix {
 mod tests {
     use super::*;
 
-    // Do the costs beside the workloads say what these draw? Then the shares are theirs: 99.5 % of
-    // 3.18 us beside .5 % of 502.68 us, and so on.
+    // Do the costs in the table match the workloads? Then the shares match, too: 99.5 % of requests
+    // take 3.18 us, .5 % take 502.68 us, and so on.
     #[test]
     fn the_light_share_is_that_of_the_workload() {
         let shares = MIXES.map(|mix| mix.light_share().expect("a workload"));

@@ -1,4 +1,4 @@
-//! A peer, and how it is started. `lineup.rs` lists them.
+//! A peer, and how it is started. `lineup.rs` has the list.
 
 use anyhow::{Context, Result, anyhow};
 use loadgen::compare::server_process::ServerProcess;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Ratios are to this one.
+/// Ratios are relative to this peer.
 pub(crate) const BARE: &str = "bare";
 
 #[derive(Clone, Debug)]
@@ -28,12 +28,12 @@ pub(crate) enum Program {
     Go(String),
 }
 
-/// What [`Peer::start`] came to.
+/// The result of [`Peer::start`].
 #[derive(Debug)]
 pub(crate) enum Started {
     /// It runs.
     Running(ServerProcess),
-    /// It cannot on this machine.
+    /// It cannot run on this machine, for this reason.
     Skipped(String),
 }
 
@@ -42,10 +42,10 @@ impl Peer {
         Peer { name, uses: uses.to_owned(), program }
     }
 
-    /// Starts it.
+    /// Starts the peer.
     ///
     /// # Errors
-    /// If it could run here, and does not.
+    /// If it should run here, and does not.
     pub(crate) fn start(&self) -> Result<Started, Failure> {
         let (program, words) = match &self.program {
             Program::Forebay(arguments) => {
@@ -71,7 +71,7 @@ fn own_program() -> Result<PathBuf> {
     std::env::current_exe().context("finding our own binary")
 }
 
-/// The Go peer, built once, beside this binary; or why there is none.
+/// The Go peer's path, built once into the folder of this binary; or why there is none.
 fn go_program() -> Result<&'static PathBuf, &'static String> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     BUILT.get_or_init(|| build_go().map_err(|error| format!("{error:#}"))).as_ref()

@@ -1,4 +1,4 @@
-//! What was measured: one table, a row for each peer.
+//! The figures of all peers: one table, a row for each peer.
 
 use crate::peer::BARE;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-/// A name, and what one run measured; `None` is infinity.
+/// The name of a figure and its value in one run; `None` is infinity.
 pub(crate) type Figure = (String, Option<f64>);
 
 /// A run of the bench (`forebay-peers/3`).
@@ -23,9 +23,9 @@ pub(crate) struct Results {
 #[derive(Debug, Serialize)]
 struct Row {
     peer: &'static str,
-    /// By the figure's name, one for each round.
+    /// For each figure, by its name, the value of each round.
     rounds: BTreeMap<String, Vec<Option<f64>>>,
-    /// Techniques, in the words of README.md.
+    /// The techniques of the peer, in the words of README.md.
     uses: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Results {
         }
     }
 
-    /// In Markdown, with machine and commit.
+    /// The table in Markdown, with machine and commit.
     pub(crate) fn table(&self) -> String {
         let columns: Vec<String> = COLUMNS.iter().flat_map(|column| self.expanded(column)).collect();
         let titles: Vec<String> = columns
@@ -112,7 +112,7 @@ impl Results {
     }
 }
 
-/// Processor, number of CPUs, kernel, and the threads that ran or wanted to in the last minute.
+/// Processor, number of CPUs, kernel, and the load average of the last minute.
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -124,7 +124,7 @@ fn machine() -> String {
     format!("{model}, {cpus} CPUs, Linux {}, load {load} before", kernel.trim())
 }
 
-/// Of the sources, as far as git knows; a tree with changes is named so.
+/// The commit of the sources, if git knows it. Says so if the tree has changes.
 fn commit() -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -136,7 +136,7 @@ fn commit() -> String {
 mod tests {
     use super::*;
 
-    // Are ratios taken within a round, and is what is not answered infinite?
+    // Are ratios within a round, and is an unanswered request infinite?
     #[test]
     fn cells_are_medians_and_ratios_are_within_a_round() {
         let mut results = Results::new(false);

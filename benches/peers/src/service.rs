@@ -1,8 +1,8 @@
-//! The service that every peer offers: the bench protocol, echoed or burnt, at once or a quantum at
-//! a time.
+//! The service that every peer offers, in the bench protocol. It echoes a request or burns its
+//! cost, either at once or one quantum at a time.
 //!
-//! On emulated cores each request pays for its way through the kernel, and each quantum but the
-//! last for the yield after it.
+//! On emulated cores each request is charged for its way through the kernel, and each quantum but
+//! the last for the yield after it.
 
 use crate::cores::Cores;
 use clap::ValueEnum;
@@ -14,22 +14,22 @@ use forebay::time::Nanos;
 /// What a peer does with the cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
-    /// Nothing: the payload goes back.
+    /// No cost: the payload is echoed.
     Echo,
-    /// It is slept, on emulated cores.
+    /// Emulated cores sleep for the cost.
     Sleep,
-    /// It is burnt.
+    /// The CPU burns the cost.
     Cpu,
 }
 
-/// What is done for a request.
+/// The service, with the state that it needs.
 #[derive(Debug)]
 pub(crate) enum Service {
-    /// Its payload goes back.
+    /// Echoes the payload.
     Echo,
-    /// Its cost is slept on one of these cores, at these prices for a receive, a send and a yield.
+    /// Sleeps for the cost on one of these cores. A receive, a send and a yield have these prices.
     Emulated(Cores, Overheads),
-    /// Its cost is burnt by the thread that serves it.
+    /// The thread that serves a request burns its cost.
     Burn(Burner),
 }
 
@@ -38,13 +38,13 @@ pub(crate) enum Service {
 pub(crate) struct Job {
     header: Header,
     left: Nanos,
-    /// What its receive costs and is not paid yet.
+    /// The part of the price of its receive that is not yet charged.
     owed: Nanos,
     ready_at: Nanos,
 }
 
 impl Service {
-    /// A service of this work; `cores` is the number of emulated cores, which pay `prices`.
+    /// The service for `work`. `cores` is the number of emulated cores, which are charged `prices`.
     pub(crate) fn of(work: Work, cores: usize, prices: Overheads) -> Service {
         match work {
             Work::Echo => Service::Echo,
@@ -53,26 +53,26 @@ impl Service {
         }
     }
 
-    /// Whether receive stamps are needed: only emulated cores ask since when a request has been
-    /// ready.
+    /// Whether the kernel must timestamp datagrams. Only emulated cores need to know since when a
+    /// request has been ready.
     pub(crate) fn is_emulated(&self) -> bool {
         matches!(self, Service::Emulated(..))
     }
 
-    /// Whether requests take no time, so that a reply may wait for the others of its batch.
+    /// Whether requests take no time. Then a reply may wait for the others of its batch.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Service::Echo)
     }
 
-    /// Begins to serve the request in `datagram`, which has been ready since `ready_at`; `None` for
-    /// what is no request and gets no reply.
+    /// Begins to serve the request in `datagram`, which has been ready since `ready_at`. `None` if
+    /// the datagram is not a request; it gets no reply.
     pub(crate) fn begin(&self, datagram: &[u8], ready_at: Nanos) -> Option<Job> {
         let header = Header::parse(datagram).ok().filter(|header| header.kind != Kind::Reply)?;
         let owed = if let Service::Emulated(_, prices) = self { prices.receive } else { Nanos::ZERO };
         Some(Job { header, left: header.cost, owed, ready_at })
     }
 
-    /// Burns at most `quantum` of what is left of `job`; true when nothing is left.
+    /// Burns at most `quantum` of the remaining cost of `job`; returns true if nothing is left.
     pub(crate) fn go_on(&self, job: &mut Job, quantum: Nanos) -> bool {
         let amount = job.left.min(quantum);
         job.left = job.left.minus(amount);
@@ -90,7 +90,8 @@ impl Service {
     }
 
     /// Serves the request in `datagram`, which has been ready since `ready_at`, without a pause,
-    /// and turns it into its reply. False for what is no request and gets no reply.
+    /// and turns it into its reply. Returns false if the datagram is not a request; it gets no
+    /// reply.
     pub(crate) fn serve(&self, datagram: &mut [u8], ready_at: Nanos) -> bool {
         let Some(mut job) = self.begin(datagram, ready_at) else { return false };
         self.go_on(&mut job, Nanos::MAX);
@@ -107,7 +108,7 @@ impl Job {
     }
 }
 
-/// The cost that the request in `datagram` states; zero for what is no request.
+/// The cost that the request in `datagram` states; zero if it is not a request.
 pub(crate) fn cost(datagram: &[u8]) -> Nanos {
     Header::parse(datagram).map_or(Nanos::ZERO, |header| header.cost)
 }
@@ -116,7 +117,7 @@ pub(crate) fn cost(datagram: &[u8]) -> Nanos {
 mod tests {
     use super::*;
 
-    // Does a request pay for its receive, its yields and its send, once each?
+    // Is a request charged for its receive, each of its yields and its send, once each?
     #[test]
     fn a_request_pays_for_its_steps() {
         let ms = Nanos::from_millis;
@@ -124,7 +125,7 @@ mod tests {
         let request = Header::request(1, 0, ms(3));
         for (quantum, paid) in [(Nanos::MAX, ms(4 + 3 + 8)), (ms(1), ms(4 + 1 + 2 + 1 + 2 + 1 + 8))] {
             let service = Service::of(Work::Sleep, 1, prices);
-            // Ready since before the core's time began: it is over at once.
+            // The request is ready since before the core's time begins, so it ends at once.
             let mut job = service.begin(&request.emit(), Nanos::ZERO).expect("a request");
             while !service.go_on(&mut job, quantum) {}
             assert_eq!(job.ready_at, paid, "in quanta of {quantum}");

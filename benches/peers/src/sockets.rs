@@ -1,4 +1,5 @@
-//! The peers' sockets: as large as Forebay's, and stamped only where a peer asks for it.
+//! The peers' sockets. Buffers are as large as Forebay's; datagrams are timestamped only if a peer
+//! asks for it.
 
 use anyhow::{Context, Result};
 use arrayvec::ArrayVec;
@@ -15,7 +16,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Opens `count` sockets on one free port of this host, between which the kernel spreads flows.
+/// Opens `count` sockets on one free port of this host. The kernel spreads flows among them.
 ///
 /// # Errors
 /// If the system refuses.
@@ -46,11 +47,11 @@ pub(crate) struct Received {
     pub(crate) length: usize,
     /// Where the reply goes.
     pub(crate) peer: SocketAddrV4,
-    /// When the kernel received it, if the socket is stamped; otherwise now.
+    /// When the kernel received it, if the socket has timestamps; otherwise the present time.
     pub(crate) ready_at: Nanos,
 }
 
-/// Receives one datagram, with its stamp.
+/// Receives one datagram, with its timestamp.
 ///
 /// # Errors
 /// What the kernel said; [`io::ErrorKind::WouldBlock`] when a non-blocking socket is empty.
@@ -63,23 +64,23 @@ pub(crate) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<Re
     Ok(Received { length: message.bytes, peer: peer.into(), ready_at })
 }
 
-/// Room for the datagrams that one call receives.
+/// Buffers for the datagrams of one receive.
 pub(crate) struct Batch {
     headers: MultiHeaders<SockaddrIn>,
-    /// The datagrams, in the order of what [`Batch::receive`] returns.
+    /// The datagrams, in the order of the result of [`Batch::receive`].
     pub(crate) buffers: Vec<[u8; DATAGRAM_MAX_BYTES]>,
     stamped: bool,
 }
 
 impl Batch {
-    /// Room for [`BATCH`] datagrams of sockets that are stamped or not.
+    /// Buffers for [`BATCH`] datagrams, with space for timestamps if `stamped`.
     pub(crate) fn new(stamped: bool) -> Batch {
         let control = stamped.then(|| cmsg_space!(TimeSpec));
         let headers = MultiHeaders::preallocate(BATCH, control);
         Batch { headers, buffers: vec![[0; DATAGRAM_MAX_BYTES]; BATCH], stamped }
     }
 
-    /// Receives what has come, as far as there is room; what stood in the buffers before is gone.
+    /// Receives the datagrams that have come, up to [`BATCH`]. It overwrites the buffers.
     ///
     /// # Errors
     /// What the kernel said; [`io::ErrorKind::WouldBlock`] when nothing has come and `flags` say

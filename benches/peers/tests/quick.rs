@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Held while load is offered: two loads at once would share the CPU of the servers.
+/// Held by a test that offers load: two loads at once would share the CPU of the servers.
 static LOAD: Mutex<()> = Mutex::new(());
 
 fn run(flags: &[&str], json: &Path) -> (Value, String) {
@@ -31,7 +31,7 @@ fn names(report: &Value) -> Vec<&str> {
     rows(report).iter().map(|row| row["peer"].as_str().expect("a name")).collect()
 }
 
-/// A figure of the only round; infinity, for a request that was not answered in time, is null.
+/// A figure of the only round. JSON has null for infinity, if a request was not answered in time.
 fn figure(row: &Value, name: &str) -> Option<f64> {
     let rounds = row["rounds"].get(name)?.as_array().expect("rounds");
     assert_eq!(rounds.len(), 1, "{name} in {row:#}");
@@ -50,7 +50,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     }
     let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
     let mut burning = vec!["tokio-split", "tokio-yield-1us", "tokio-yield-10us", "rayon-split"];
-    // Where Go is missing its peers are skipped, and only there.
+    // Only the Go peers may be skipped, and only if Go is missing.
     if has_go {
         echo.push("go-goroutine");
         burning.push("go-gosched");
@@ -65,8 +65,9 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
             assert_eq!(value.is_some(), echo.contains(&name), "{figure_name} in {row:#}");
             assert!(value.is_none_or(|value| value > 0.0 && value.is_finite()), "{figure_name} in {row:#}");
         }
-        // Under every peer a light request of .5 us pays .38 for its receive and 2.3 for its send.
-        // A heavy one of 500 us also pays .1 us for each yield. Histograms keep three digits.
+        // Under every peer a light request of .5 us also pays .38 us for its receive and 2.3 us for
+        // its send. A heavy one of 500 us also pays .1 us for each yield. Histograms keep three
+        // digits.
         let yields = match name {
             "forebay-trains" => continue,
             "tokio-yield-1us" => 1.1,
@@ -88,7 +89,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     }
 }
 
-// Do the mixes run on a real core, for the chosen peers alone?
+// Do the mixes run on a real core, with only the chosen peers?
 #[test]
 fn a_real_core_burns_the_mix() {
     // A server and its generator need a CPU each.

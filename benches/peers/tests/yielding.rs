@@ -1,6 +1,6 @@
-//! Do the peers that yield answer everything, and does a heavy request of theirs hold up no light
-//! one? Method: each serves on real CPUs and is sent datagrams from one socket; the order of its
-//! replies is what counts, not their time.
+//! Does each peer that yields answer every request, and does no heavy request delay a light one?
+//! Method: each peer serves on real CPUs. One socket sends requests to it, and the order of the
+//! replies decides, not their time.
 
 use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
@@ -15,7 +15,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both calls fail only if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -31,7 +31,7 @@ fn start(mut command: Command) -> (Server, UdpSocket) {
     let address = line.trim().strip_prefix("listening on udp ").and_then(|rest| rest.strip_suffix(", admin none"));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.connect(address.unwrap_or_else(|| panic!("no address in {line:?}"))).expect("connected");
-    // A bound, not a wait: nothing that passes comes near it.
+    // Only an upper bound: a test that passes takes far less.
     socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     (server, socket)
 }
@@ -43,7 +43,7 @@ fn ours(shape: &str, threads: usize) -> Command {
     command
 }
 
-/// The Go peer; `None` where there is no Go.
+/// The Go peer; `None` if Go is missing.
 fn go(folder: &Path, threads: usize) -> Option<Command> {
     Command::new("go").arg("version").output().ok()?;
     let program = folder.join("peers-go");
@@ -75,7 +75,7 @@ fn reply(name: &str, socket: &UdpSocket) -> u64 {
 }
 
 // Is each request of a mixed batch answered once, also after a pause in which the peer went to
-// sleep? Do light requests then pass heavy ones?
+// sleep? Do light requests then overtake heavy ones?
 #[test]
 fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
     const REQUESTS: u64 = 300;
@@ -84,7 +84,7 @@ fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
         for (name, command) in yielding(folder.path(), threads) {
             let (_server, socket) = start(command);
             for id in 0..REQUESTS {
-                // Less than a quantum, a whole one, more, and much more.
+                // Less than a quantum, one quantum, some, and many.
                 send(&socket, id, Nanos::from_micros([1, 10, 37, 1_000][id as usize % 4]));
             }
             let mut replies: Vec<u64> = (0..REQUESTS).map(|_| reply(name, &socket)).collect();
@@ -93,7 +93,8 @@ fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
             std::thread::sleep(Duration::from_millis(50));
             send(&socket, REQUESTS, Nanos::from_micros(20));
             assert_eq!(reply(name, &socket), REQUESTS, "{name} on {threads}");
-            // More heavy ones than threads, each of which lasts longer than all of the light ones.
+            // More heavy requests than threads. Each of them takes longer than all light ones
+            // together.
             let heavy = 3;
             (0..heavy).for_each(|id| send(&socket, id, Nanos::from_millis(300)));
             (heavy..heavy + 20).for_each(|id| send(&socket, id, Nanos::from_micros(20)));

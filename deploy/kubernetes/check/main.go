@@ -1,6 +1,6 @@
-// Are the overlays of deploy/kubernetes what a cluster takes, and do their numbers agree with the settings of the program?
-// Renders each as kubectl does, decodes every document strictly into the type of its kind, asks the program itself what the
-// settings in effect are, and compares. Needs no cluster.
+// Would a cluster accept the overlays of deploy/kubernetes, and do their numbers agree with the settings of the program?
+// Renders each overlay as kubectl does, decodes every document strictly into the type of its kind, asks the program for the
+// settings in effect, and compares. Needs no cluster.
 //
 //	go run . FOREBAY LOADGEN
 package main
@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The overlays, each with the kinds that it makes.
+// The overlays, and the kinds of documents in each.
 var overlays = map[string]string{
 	"base":         "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service",
 	"static-cpu":   "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service",
@@ -41,7 +41,7 @@ var overlays = map[string]string{
 
 var failed bool
 
-// check says whether it is so, and notes what is not.
+// check reports a failure unless isSo is true.
 func check(isSo bool, format string, arguments ...any) {
 	if !isSo {
 		failed = true
@@ -64,7 +64,7 @@ func decoded[T any](document []byte) T {
 	return into
 }
 
-// overlay is what one folder makes.
+// overlay is the result of rendering one folder.
 type overlay struct {
 	name     string
 	settings map[string]string
@@ -237,7 +237,7 @@ func main() {
 			all.agrees(forebay)
 			continue
 		}
-		// Nothing answers here: only a wrong command line ends with 2.
+		// No server answers here; only a wrong command line ends with 2.
 		arguments := []string{}
 		for _, argument := range all.pods.Spec.Containers[0].Args {
 			if len(arguments) > 0 && arguments[len(arguments)-1] == "--duration" {

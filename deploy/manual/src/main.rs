@@ -1,5 +1,5 @@
-//! Writes the manual pages and shell completions of `forebay` and `loadgen` into the folder that
-//! its argument names. The programs themselves stay free of what it takes.
+//! Writes the manual pages and shell completions of `forebay` and `loadgen` into the folder of its
+//! argument. The crates that this needs are not in the programs.
 
 use anyhow::{Context, Result};
 use clap::Command;

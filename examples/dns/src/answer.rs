@@ -1,5 +1,5 @@
-//! Questions answered: independent of sockets, in three steps, so that a server can say between
-//! them what is slow.
+//! Answers a question without sockets, in three steps. Between the steps, a server can move slow
+//! work to other workers.
 //!
 //! [`Answer::find`] searches, [`Answer::sign`] makes one signature that is not known yet,
 //! [`Answer::write`] writes.
@@ -14,13 +14,13 @@ use arrayvec::ArrayVec;
 use std::iter;
 use std::sync::Arc;
 
-/// An answer on its way.
+/// An answer under way.
 #[derive(Debug)]
 pub struct Answer<'z> {
     query: &'z Query,
     zone: Option<&'z Zone>,
     found: Found<'z>,
-    /// For each record set the signature, where one is wanted and known.
+    /// The signature of each record set, if the client wants one and it is known.
     signatures: ArrayVec<Option<Arc<Signature>>, { ANSWERS_MAX + AUTHORITIES_MAX }>,
     now: u32,
 }
@@ -36,7 +36,7 @@ impl<'z> Answer<'z> {
             let signatures = iter::once(None).collect();
             return Answer { found: Found::text(query, version), signatures, ..error(Rcode::NoError) };
         }
-        // Zones are not given away as a whole.
+        // Zone transfers are refused.
         if query.class != CLASS_IN || matches!(query.rtype, rtype::AXFR | rtype::IXFR) {
             return error(Rcode::Refused);
         }
@@ -66,19 +66,19 @@ impl<'z> Answer<'z> {
         signer.known(item, self.now)
     }
 
-    /// Whether the answer has a signature of `item`.
+    /// Whether the answer must have a signature of `item`.
     fn is_wanted(&self, item: &Item<'_>) -> bool {
         item.signed && (self.query.dnssec_ok() || item.only_signature)
     }
 
-    /// The first record set whose signature has yet to be made.
+    /// The index of the first record set whose signature must still be made.
     pub fn unsigned(&self) -> Option<usize> {
         self.zone?.signer.as_ref()?;
         (0..self.count()).find(|index| self.signatures[*index].is_none() && self.is_wanted(self.item(*index)))
     }
 
-    /// Leaves everything out where signatures have yet to be made for an answer that does not fit
-    /// into `limit` bytes.
+    /// Leaves all records out if they do not fit into `limit` bytes and some signature must still
+    /// be made.
     pub fn shorten(&mut self, options: &Options, limit: usize) {
         let Some(signer) = self.zone.and_then(|zone| zone.signer.as_ref()) else { return };
         if self.unsigned().is_none() {

@@ -1,4 +1,4 @@
-//! The command line, and what it makes: zones, the service, and Forebay's configuration.
+//! The command line. It gives the zones, the service, and Forebay's configuration.
 
 use crate::cookies::Cookies;
 use crate::keys::Algorithm;
@@ -11,9 +11,10 @@ use forebay::config::Config;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// The most bytes that are sent to the network of a client without a cookie, for each byte that
-/// comes from it. An answer fits: with addresses it is twice as long as its question. With two
-/// signatures it is 12 times as long in a zone with a short name, or 24 times with RSA.
+/// The most bytes sent to the network of a client without a cookie, for each byte from this
+/// network. All usual answers fit: an answer with addresses is twice as long as its question. An
+/// answer with two signatures is 12 times as long in a zone with a short name, or 24 times with
+/// RSA.
 fn amplification(algorithm: Option<Algorithm>) -> u32 {
     match algorithm {
         None => 8,
@@ -22,8 +23,9 @@ fn amplification(algorithm: Option<Algorithm>) -> u32 {
     }
 }
 
-/// Further bytes a second for a network without a cookie. In 8 s it saves enough for 440 answers
-/// that fill a packet. A forger gains half a megabit a second for each network.
+/// Further bytes per second for a network without a cookie. In 8 s they add up to 440 answers that
+/// fill a packet. By forging addresses, an attacker gains half a megabit per second for each
+/// network.
 const ALLOWANCE: &str = "65536";
 
 /// An authoritative DNS server that signs its answers when they are asked for.
@@ -91,19 +93,19 @@ fn short(text: &str) -> Result<String, String> {
     if (1..=255).contains(&text.len()) { Ok(text.to_owned()) } else { Err("allowed: 1 to 255 bytes".to_owned()) }
 }
 
-/// What the arguments ask for.
+/// The result of parsing the arguments.
 pub struct Plan {
     /// Forebay's configuration.
     pub config: Config,
-    /// The zones, to be loaded again.
+    /// The zones' names, files and keys, for loading again.
     pub sources: Vec<Source>,
-    /// What to say of the version.
+    /// The text that tells the version, if any.
     pub version: Option<String>,
     /// Zones, cookies and limits.
     pub service: Service,
     /// Most connections at once.
     pub connections: usize,
-    /// Whether to end now.
+    /// Whether to end after the check.
     pub check: bool,
 }
 
@@ -111,7 +113,7 @@ impl Arguments {
     /// Loads keys and zones, and checks the settings.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the argument it stands in.
+    /// The first error, with the argument in which it is.
     pub fn plan(self) -> anyhow::Result<Plan> {
         let config = self.config()?;
         let needed = amplification(self.sign);
@@ -149,7 +151,7 @@ impl Arguments {
 
     fn config(&self) -> anyhow::Result<Config> {
         let payload = self.payload.max(2_048).to_string();
-        // A free port for the endpoint: several servers may run on one host.
+        // A free port for the endpoint, because several servers may run on one host.
         let amplification = amplification(self.sign).to_string();
         let mut pairs = vec![
             ("admin", "127.0.0.1:0"),
@@ -176,9 +178,8 @@ mod tests {
     use crate::answer::tests::{DO, answered, question, zone_of};
     use domain::base::iana::Rtype;
 
-    // Does an answer with signatures fit into what its question pays for, by each algorithm, also
-    // where names are short?
-    // Method: two signatures, of the zone's proof that a name does not exist.
+    // For each algorithm, does an answer with signatures fit into the bound for its question, even
+    // with short names? Method: two signatures, for the proof that a name does not exist.
     #[test]
     fn signed_answers_fit() {
         for algorithm in [Algorithm::Ed25519, Algorithm::P256, Algorithm::Rsa2048] {

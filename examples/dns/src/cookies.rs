@@ -1,4 +1,4 @@
-//! Cookies: what a client shows to prove that its address is its own (RFC 7873, 9018).
+//! Cookies, by which a client proves that its address is its own (RFC 7873, 9018).
 
 use anyhow::{Context, anyhow, bail};
 use domain::base::Serial;
@@ -8,20 +8,20 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// How long a cookie proves its address, how far its clock may be ahead, and when it is replaced
-/// (RFC 9018, 4.3).
+/// How long a cookie is valid, how far in the future its time may be, and when it is replaced (RFC
+/// 9018, 4.3).
 const VALID_SECONDS: i32 = 3_600;
 const AHEAD_SECONDS: i32 = 300;
 const REPLACED_SECONDS: i32 = 1_800;
 
-/// Makes and checks the servers' part of cookies.
+/// Makes and checks the server's part of cookies.
 pub struct Cookies {
     secret: [u8; 16],
 }
 
 impl Cookies {
-    /// Cookies with the secret in `file`: 32 hexadecimal digits, which all servers of one address
-    /// must share. Without a file the secret is drawn.
+    /// Cookies with the secret in `file`: 32 hexadecimal digits. All servers behind one address
+    /// must share it. Without a file, the secret is random.
     ///
     /// # Errors
     /// If the file has no such secret, or the system gives no random numbers.
@@ -50,7 +50,8 @@ impl Cookies {
         })
     }
 
-    /// The cookie for the answer: the client's own while it is valid for some time, or a new one.
+    /// The cookie for the answer: the client's own if it remains valid for some time, otherwise a
+    /// new one.
     pub fn renewed(&self, cookie: &Cookie, client: IpAddr, now: u32) -> Cookie {
         let made = cookie.server().and_then(|server| server.try_to_standard()).map(|server| server.timestamp());
         if made.is_some_and(|made| age(made, now) < REPLACED_SECONDS) && self.is_valid(cookie, client, now) {
@@ -81,15 +82,14 @@ mod tests {
         Cookie::parse(&mut domain::dep::octseq::Parser::from_ref(&bytes[..])).expect("a cookie")
     }
 
-    // Are the test vectors of RFC 9018, appendix A, as they stand there?
+    // Are the test vectors of RFC 9018, appendix A, met?
     #[test]
     fn the_standards_vectors() {
         let client: IpAddr = "198.51.100.100".parse().expect("an address");
         let first =
             cookies("e5e973e5a6b2a43f48e7dc849e37bfcf").renewed(&parsed("2464c4abcf10c957"), client, 1_559_731_985);
         assert_eq!(first, parsed("2464c4abcf10c957010000005cf79f111f8130c3eee29480"));
-        // A.2: a new one after more than half an hour; A.3: whatever is in the reserved bits; A.4:
-        // IPv6.
+        // A.2: a new cookie after more than half an hour. A.3: any reserved bits. A.4: IPv6.
         let vectors = [
             ("e5e973e5a6b2a43f48e7dc849e37bfcf", "198.51.100.100", 1_559_734_385),
             ("e5e973e5a6b2a43f48e7dc849e37bfcf", "203.0.113.203", 1_559_734_700),
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    // Does a cookie prove one address for an hour, and no other?
+    // Is a cookie valid for an hour and only for its address?
     #[test]
     fn cookies_are_valid_for_an_hour_and_an_address() {
         let cookies = Cookies::new(None).expect("random numbers");
@@ -119,13 +119,13 @@ mod tests {
         }
         assert!(!cookies.is_valid(&cookie, other, now) && !cookies.is_valid(&bare, client, now));
         assert!(!Cookies::new(None).expect("random numbers").is_valid(&cookie, client, now), "another server's");
-        // The same client over a socket for both families.
+        // The same client at a socket for IPv4 and IPv6.
         assert!(cookies.is_valid(&cookie, "::ffff:192.0.2.1".parse().expect("an address"), now));
         assert_eq!(cookies.renewed(&cookie, client, now + 1_799), cookie);
         assert_ne!(cookies.renewed(&cookie, client, now + 1_800), cookie);
     }
 
-    // Is a file without a secret refused?
+    // Is a file without a valid secret refused?
     #[test]
     fn a_secret_has_32_digits() {
         let file = tempfile::NamedTempFile::new().expect("a file");

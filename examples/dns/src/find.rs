@@ -1,30 +1,29 @@
-//! What belongs into an answer: the search of RFC 1034, 4.3.2, in one zone, with aliases followed
-//! and what does not exist denied.
+//! Finds the records of an answer: the search of RFC 1034, 4.3.2, in one zone. It follows aliases,
+//! and proves which names and types do not exist.
 
 use crate::name::successor;
 use crate::query::{Query, Rcode, rtype};
 use crate::zone::{Node, Place, RECORD_HEAD_BYTES, RrSet, Zone};
 use arrayvec::ArrayVec;
 
-/// Aliases followed in one answer: each may cost a signature, and a client asks again for the last
-/// one's target.
+/// The most aliases followed in one answer, because each may need a signature. A client asks again
+/// for the target of the last one.
 pub const ALIASES_MAX: usize = 8;
 
-/// Most record sets in the answer section: the aliases, and what the last one leads to.
+/// The most record sets in the answer section: the aliases, and the set at the end.
 pub const ANSWERS_MAX: usize = ALIASES_MAX + 1;
 
-/// Most record sets in the authority section: an SOA record and an NSEC record, or NS and DS
-/// records.
+/// The most record sets in the authority section: SOA and NSEC, or NS and DS.
 pub const AUTHORITIES_MAX: usize = 2;
 
 /// The parts of an answer.
 #[derive(Debug)]
 pub struct Found<'z> {
-    /// The response code, as far as it is below 16.
+    /// The response code; extended codes are not used here.
     pub rcode: Rcode,
-    /// Whether the answer is this zone's own (AA).
+    /// Whether the answer is from this zone itself (AA).
     pub authoritative: bool,
-    /// Whether what was found is left out, since it does not fit (TC).
+    /// Whether the records were left out because they do not fit (TC).
     pub truncated: bool,
     /// The answer section.
     pub answer: ArrayVec<Item<'z>, ANSWERS_MAX>,
@@ -39,38 +38,39 @@ pub struct Item<'z> {
     pub owner: Owner<'z>,
     /// The records.
     pub set: Set<'z>,
-    /// Whether signatures cover it: not what belongs to the child of a delegation.
+    /// Whether the zone signs it. It does not sign records that belong to the child of a
+    /// delegation.
     pub signed: bool,
-    /// Whether only its signature is asked for: the records stay out of the answer.
+    /// Whether the client asks only for the signature. The records then stay out of the answer.
     pub only_signature: bool,
 }
 
-/// The owner of a record set: a name that the answer has already, so that a pointer to it is
-/// enough.
+/// The owner of a record set. The answer already contains the name, so a pointer to it is enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'z> {
     /// The name, in lower case.
     pub name: &'z [u8],
-    /// Where it begins, counted from the name in the question or from the target of the last alias.
+    /// Where the owner begins, counted from the name in the question or from the target of the last
+    /// alias.
     pub skip: usize,
-    /// Whether it is counted from the target of the last alias.
+    /// Whether `skip` is counted from the target of the last alias.
     pub in_target: bool,
 }
 
-/// Records as an answer has them.
+/// The records of an item.
 #[derive(Clone, Copy, Debug)]
 pub enum Set<'z> {
-    /// Of the zone's file.
+    /// Records of the zone's file.
     Stored(&'z RrSet),
-    /// Made for the answer: which types the owner has, and that no name comes right after it (RFC
-    /// 9824).
+    /// An NSEC record made for the answer. It lists the types of the owner, and proves that no name
+    /// comes directly after it (RFC 9824).
     Nsec {
         /// The types.
         bitmap: &'z [u8],
-        /// Time to live, that of negative answers (RFC 9077).
+        /// Time to live of negative answers (RFC 9077).
         ttl: u32,
     },
-    /// A TXT record that is not to be kept, with these data.
+    /// A TXT record with this data, which clients must not cache.
     Text(&'z [u8]),
 }
 
@@ -87,7 +87,7 @@ impl Set<'_> {
         }
     }
 
-    /// Time to live as answers give it.
+    /// Time to live in answers.
     pub fn ttl(&self) -> u32 {
         match self {
             Set::Stored(set) => set.ttl,
@@ -134,7 +134,7 @@ impl<'z> Found<'z> {
             };
             found.answer.push(Item::new(owner, Set::Stored(alias)));
             let target = &alias.targets[0];
-            // What other zones have is for the client to ask for.
+            // The client itself must ask for names in other zones.
             if !target.in_zone || found.answer.len() >= ALIASES_MAX {
                 return found;
             }
@@ -146,8 +146,8 @@ impl<'z> Found<'z> {
     fn conclude(&mut self, zone: &'z Zone, query: &'z Query, node: &'z Node, owner: Owner<'z>) {
         let set = match query.rtype {
             rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
-            // One signature is enough, as one set is for ANY. An empty non-terminal has that of its
-            // proof.
+            // For RRSIG one signature is enough, like one set for ANY. An empty non-terminal gets
+            // the signature of its proof.
             rtype::RRSIG if zone.signer.is_some() => {
                 Some(node.first().map_or_else(|| nsec(zone, &node.bitmap), Set::Stored))
             }
@@ -169,8 +169,8 @@ impl<'z> Found<'z> {
         self.authority.push(Item::new(apex, Set::Stored(&zone.negative)));
         if query.dnssec_ok() && zone.signer.is_some() {
             self.authority.push(Item::new(owner, nsec(zone, bitmap)));
-            // The proof is one for a name that exists, so the code says so, unless the client knows
-            // (RFC 9824, 5).
+            // The proof has the form of one for an existing name. So the code says NOERROR, unless
+            // the client accepts NXDOMAIN (RFC 9824, 5).
             if !query.edns.as_ref().is_some_and(|edns| edns.compact_ok) {
                 self.rcode = Rcode::NoError;
             }
@@ -189,7 +189,7 @@ impl<'z> Found<'z> {
         }
     }
 
-    /// The name and the servers of the delegation that the answer is, if it is one.
+    /// The name and the servers of the delegation, if the answer is one.
     pub fn delegation(&self) -> Option<(Owner<'z>, &'z RrSet)> {
         self.authority.first().and_then(|item| match item.set {
             Set::Stored(set) if set.rtype == rtype::NS => Some((item.owner, set)),
@@ -199,7 +199,7 @@ impl<'z> Found<'z> {
 }
 
 impl<'z> Item<'z> {
-    /// Bytes of the records in an answer, without their signature.
+    /// Length of the records in an answer, without their signature.
     pub(crate) fn bytes(&self) -> usize {
         match self.set {
             _ if self.only_signature => 0,
@@ -231,8 +231,8 @@ impl<'z> Owner<'z> {
     }
 }
 
-/// Whether a CNAME record stands for the type asked for, as it does unless it is itself wanted, or
-/// what goes with it.
+/// Whether a CNAME record answers a question for this type. It does, unless the type is CNAME
+/// itself or a type that exists beside CNAME.
 fn follows_aliases(rtype: u16) -> bool {
     !matches!(rtype, rtype::CNAME | rtype::NSEC | rtype::RRSIG | rtype::ANY)
 }

@@ -1,5 +1,5 @@
-//! Keys of zones: read from and written to the files that BIND's tools, ldns and NSD's use
-//! (`K<zone>+<algorithm>+<tag>`).
+//! Keys of zones. They are read from and written to the files that the tools of BIND, ldns and NSD
+//! use (`K<zone>+<algorithm>+<tag>`).
 
 use crate::name::{Name, text};
 use anyhow::{Context, anyhow, bail};
@@ -18,13 +18,13 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Flags of a DNSKEY record: of a zone, and its entry point, since one key signs everything.
+/// Flags of a DNSKEY record: a key of a zone and its entry point, because one key signs everything.
 const ENTRY_POINT: u16 = 257;
 
 /// Time to live of DNSKEY records.
 pub(crate) const DNSKEY_TTL: u32 = 3_600;
 
-/// What signs: the algorithms of RFC 8624 that are mandatory or recommended.
+/// Algorithms of signatures: those that RFC 8624 demands or recommends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Algorithm {
     /// Ed25519 (15): about 20 us a signature.
@@ -53,11 +53,11 @@ impl Algorithm {
 }
 
 impl Key {
-    /// The key of `zone` in `dir`; one is made, and written there, if there is none. Without a
-    /// directory it is lost at the end.
+    /// The key of `zone` in `dir`. If there is none, a new key is made and written there. Without a
+    /// directory the new key is lost when the program ends.
     ///
     /// # Errors
-    /// Files that cannot be read, written or understood, and more than one key.
+    /// If files cannot be read, written or understood, or if there are several keys.
     pub fn of_zone(zone: &Name, algorithm: Algorithm, dir: Option<&Path>) -> anyhow::Result<Key> {
         let Some(dir) = dir else { return make(algorithm).map(|(_, key)| key) };
         let prefix = format!("K{}+{:03}+", text(zone.as_bytes()), algorithm.number().to_int());
@@ -90,7 +90,8 @@ impl Key {
         let secret = SecretKeyBytes::parse_from_bind(&fs::read_to_string(private)?)?;
         let public = private.with_extension("key");
         let text = fs::read(&public).with_context(|| public.display().to_string())?;
-        // The reader of zone files: other tools write a TTL, comments, and keys over several lines.
+        // Uses the reader of zone files, because other tools write a TTL, comments, and keys over
+        // several lines.
         let entry = Zonefile::from(&text[..]).next_entry();
         match entry.with_context(|| public.display().to_string())? {
             Some(Entry::Record(record)) => match record.into_data() {
@@ -106,13 +107,13 @@ impl Key {
     }
 
     fn write(&self, zone: &Name, secret: &SecretKeyBytes, path: &Path) -> anyhow::Result<()> {
-        // A name that contains a slash would lead elsewhere.
+        // A name with a slash would lead to another folder.
         if text(zone.as_bytes()).contains('/') {
             bail!("--key-dir: the name {} cannot be that of a file", text(zone.as_bytes()));
         }
         let name = domain::base::Name::from_octets(zone.as_bytes().to_vec())?;
         let record = Record::new(name, Class::IN, Ttl::from_secs(DNSKEY_TTL), self.dnskey.clone());
-        // The dots in the zone's name are no extension's.
+        // The zone's name has dots, so a function for extensions would replace a part of it.
         let file = |extension: &str| PathBuf::from(format!("{}.{extension}", path.display()));
         let context = || format!("--key-dir: {}", path.display());
         let private = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file("private"));

@@ -1,9 +1,9 @@
-//! An authoritative DNS server on Forebay that signs its answers when they are asked for.
+//! An authoritative DNS server on Forebay that makes signatures on demand.
 //!
-//! A question's way: [`query`] reads it, [`find`] searches its [`zone`], [`sign`] makes the
-//! signatures that are not known yet. [`reply`] writes the answer, and [`answer`] calls the three.
-//! [`zones`] are replaced as a whole. [`service`] is the handler of a Forebay server, and [`tcp`]
-//! serves TCP beside it. [`arguments`] is the command line of both.
+//! The way of a question: [`query`] reads it, [`find`] searches its [`zone`], [`sign`] makes the
+//! missing signatures, and [`reply`] writes the answer. [`answer`] calls the last three. A reload
+//! replaces all [`zones`] at once. [`service`] is the handler of a Forebay server, and [`tcp`]
+//! serves TCP beside it. [`arguments`] is the command line.
 
 pub mod answer;
 pub mod arguments;

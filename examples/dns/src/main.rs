@@ -1,4 +1,4 @@
-//! The `forebay-dns` binary: what the arguments ask for, until a signal ends it.
+//! The `forebay-dns` binary: serves the zones of its arguments until a signal ends it.
 
 use anyhow::Context;
 use clap::Parser;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Exit code for wrong arguments, files among them.
+/// Exit code for wrong arguments, also for wrong files that they name.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let tcp =
         TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
-    // Where nothing reads the output, there is nothing to say.
+    // It does not matter if no program reads the output.
     let _ = print(&format!("{about}{announcement}\n"));
     let report = server.run(&*service)?;
     drop(tcp);
@@ -54,7 +54,7 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the server does beside answering over UDP, on the page of its metrics.
+/// Adds counters to the metrics, for signatures and for TCP.
 fn metrics(server: Server, sources: &[Source], service: &Arc<Service>) -> anyhow::Result<Server> {
     let signers: Vec<_> = sources.iter().filter_map(|source| source.signer.clone()).collect();
     let made = move || signers.iter().map(|signer| signer.made() as f64).sum();
@@ -79,8 +79,7 @@ fn describe(sources: &[Source], zones: &Zones) -> String {
     text
 }
 
-/// Loads all files again. Questions on their way have their answers from the zones with which they
-/// began.
+/// Loads all files again. A question under way is answered from the zones with which it began.
 fn reload(sources: &[Source], version: Option<&str>, service: &Service) -> Result<(), String> {
     let zones = Zones::load(sources).map_err(|error| format!("{error:#}"))?.with_version(version);
     zones.iter().for_each(|zone| tracing::info!("loaded {}", zone.summary()));

@@ -1,5 +1,5 @@
-//! Names as the wire has them: labels after their lengths, uncompressed, in lower case, ended by
-//! the root's empty label.
+//! Names in wire format: each label after its length, uncompressed, in lower case. The root's empty
+//! label ends a name.
 
 /// Length of the longest name, the root's label included (RFC 1035, 2.3.4).
 pub const NAME_MAX_BYTES: usize = 255;
@@ -15,14 +15,15 @@ pub struct Name {
 }
 
 impl Name {
-    /// The uncompressed name at the start of `bytes`, which may go on after it; `None` if there is
-    /// none.
+    /// The uncompressed name at the start of `bytes`. More bytes may follow it. `None` if there is
+    /// no name.
     pub fn parse(bytes: &[u8]) -> Option<Name> {
         let mut end = 0;
         loop {
             let length = usize::from(*bytes.get(end)?);
             end += 1 + length;
-            // The two upper bits make a length a compression pointer, or nothing that is known.
+            // If the two upper bits are set, the length is a compression pointer or an unknown type
+            // of label.
             if length > LABEL_MAX_BYTES || end > NAME_MAX_BYTES {
                 return None;
             }
@@ -37,12 +38,12 @@ impl Name {
     fn from_wire(wire: &[u8]) -> Option<Name> {
         let mut bytes = [0; NAME_MAX_BYTES];
         bytes.get_mut(..wire.len())?.copy_from_slice(wire);
-        // Lengths are below `A`.
+        // Lengths are below the code of `A`, so they do not change.
         bytes[..wire.len()].make_ascii_lowercase();
         Some(Name { bytes, length: wire.len() as u8 })
     }
 
-    /// `label` before `parent`; `None` if that is too long.
+    /// The name `label` below `parent`; `None` if it is too long.
     pub fn child(label: &[u8], parent: &[u8]) -> Option<Name> {
         let length = 1 + label.len() + parent.len();
         if length > NAME_MAX_BYTES || label.len() > LABEL_MAX_BYTES {
@@ -67,7 +68,7 @@ impl std::fmt::Debug for Name {
     }
 }
 
-/// `name` and its ancestors, the root last.
+/// `name` and its ancestors. The root is last.
 pub fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(name), |name| parent(name))
 }
@@ -79,12 +80,12 @@ fn parent(name: &[u8]) -> Option<&[u8]> {
 
 /// Whether `name` is `ancestor` or below it.
 pub fn is_within(name: &[u8], ancestor: &[u8]) -> bool {
-    // Lengths are compared first: most names end in few ways.
+    // The ends are compared first, because few names end alike.
     name.ends_with(ancestor) && suffixes(name).any(|suffix| suffix.len() == ancestor.len())
 }
 
-/// Number of labels as signatures count them: without the root and without a wildcard at the front
-/// (RFC 4034, 3.1.3).
+/// The number of labels as signatures count them: without the root, and without a wildcard label at
+/// the front (RFC 4034, 3.1.3).
 pub fn signed_labels(name: &[u8]) -> u8 {
     let labels = suffixes(name).count() - 1;
     (labels - usize::from(is_wildcard(name))) as u8
@@ -95,8 +96,8 @@ pub fn is_wildcard(name: &[u8]) -> bool {
     name.starts_with(b"\x01*")
 }
 
-/// The name right after `name` in the order of RFC 4034, 6.1, which no zone can have: no name lies
-/// between.
+/// A name directly after `name` in the order of RFC 4034, 6.1. No zone has it, and no other name
+/// lies between the two.
 pub fn successor(name: &[u8], into: &mut Vec<u8>) {
     let label = usize::from(name[0]);
     if name.len() + 2 <= NAME_MAX_BYTES {
@@ -108,10 +109,10 @@ pub fn successor(name: &[u8], into: &mut Vec<u8>) {
         into.push(0);
         into.extend_from_slice(&name[1 + label..]);
     } else {
-        // RFC 4471, 3.1.2: the last byte that can grow does, and what follows it in the label goes;
-        // in lower case, `[` comes after `@`.
+        // RFC 4471, 3.1.2: the last byte that can be increased is increased, and the later bytes of
+        // the label are removed. In lower case, `[` comes after `@`.
         let Some(grows) = (1..=label).rfind(|at| name[*at] != 0xff) else {
-            // A label of 0xff only: nothing but the parent's successor comes after it.
+            // The label has only bytes 0xff, so only the successor of the parent comes after it.
             return successor(&name[1 + label..], into);
         };
         into.push(grows as u8);
@@ -121,7 +122,7 @@ pub fn successor(name: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// `name` as zone files write it, with the dot at its end.
+/// `name` as in zone files, with a dot at the end.
 pub fn text(name: &[u8]) -> String {
     match domain::base::Name::from_slice(name) {
         Ok(name) => name.fmt_with_dot().to_string(),
@@ -138,7 +139,7 @@ mod tests {
         domain::base::Name::<Vec<u8>>::vec_from_str(text).expect("a name").as_slice().to_vec()
     }
 
-    // Is a name in lower case, up to where it ends, and is what is no name refused?
+    // Is a name parsed to its end and put into lower case? Are bytes that are no name refused?
     #[test]
     fn names_are_parsed() {
         let bytes = [&wire("WwW.Example.")[..], b"\0\x01\0\x01"].concat();
@@ -153,7 +154,7 @@ mod tests {
         assert!(Name::parse(&longer).is_none());
     }
 
-    // Does a name lie within its ancestors only, where labels end?
+    // Is a name within its ancestors, and only at the ends of labels?
     #[test]
     fn names_lie_within_their_ancestors() {
         let name = wire("a.b.example.");
@@ -161,12 +162,12 @@ mod tests {
         for (ancestor, within) in [("a.b.example.", true), ("example.", true), (".", true), ("c.example.", false)] {
             assert_eq!(is_within(&name, &wire(ancestor)), within, "{ancestor}");
         }
-        // "\007example\0" are the last bytes of the label of "x\007example.", too.
+        // The label "x\007example" ends with the same bytes as the name "\007example\0".
         assert!(!is_within(b"\x09x\x07example\0", b"\x07example\0"));
         assert_eq!([signed_labels(&name), signed_labels(b"\0"), signed_labels(b"\x01*\x01a\0")], [3, 0, 1]);
     }
 
-    // Is the successor right after its name, also where the name is too long for another label?
+    // Is the successor directly after its name, also if the name is too long for another label?
     #[test]
     fn successors_come_right_after() {
         let after = |name: &[u8]| {

@@ -1,4 +1,4 @@
-//! What a question says, checked once: header, question, EDNS (RFC 1035, 6891, 9619).
+//! Reads and checks a question once: header, question, EDNS (RFC 1035, 6891, 9619).
 
 use crate::name::{NAME_MAX_BYTES, Name};
 use arrayvec::ArrayVec;
@@ -10,7 +10,7 @@ pub const HEADER_BYTES: usize = 12;
 /// Length of the longest header and question together.
 const HEAD_MAX_BYTES: usize = HEADER_BYTES + NAME_MAX_BYTES + 4;
 
-/// Numbers of record types that mean something to this server (IANA, DNS parameters).
+/// Numbers of the record types that this server treats specially (IANA, DNS parameters).
 pub mod rtype {
     #![allow(missing_docs, reason = "the names of the types")]
     pub const A: u16 = 1;
@@ -62,12 +62,12 @@ pub enum Rcode {
     BadVers = 16,
 }
 
-/// Why a message has no answer but an error.
+/// Why a message gets an error instead of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Not a question: too short for one, or an answer. It must not be answered at all.
+    /// Not a question: too short, or an answer. It must get no answer at all.
     Silent,
-    /// To be answered with a header that says why.
+    /// Answered with a header and this code.
     Answered(Rcode),
 }
 
@@ -82,21 +82,21 @@ pub struct Query {
     pub rtype: u16,
     /// The class asked for.
     pub class: u16,
-    /// What the OPT record says, if there is one.
+    /// The OPT record, if there is one.
     pub edns: Option<Edns>,
 }
 
 /// An OPT record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// Bytes that the client takes over UDP, at least 512.
+    /// The most bytes that the client accepts over UDP; at least 512.
     pub payload: u16,
-    /// 0 is the only version there is.
+    /// Only version 0 exists.
     pub version: u8,
     /// Whether signatures are wanted (DO).
     pub dnssec_ok: bool,
-    /// Whether a non-existent name may be called so although the proof says otherwise (CO, RFC
-    /// 9824).
+    /// Whether the code may be NXDOMAIN, although the proof has the form of one for an existing
+    /// name (CO, RFC 9824).
     pub compact_ok: bool,
     /// The client's cookie.
     pub cookie: Option<Cookie>,
@@ -151,11 +151,12 @@ impl Query {
         for _ in 0..additional {
             let record = reader.record()?;
             match record.rtype {
-                // A second OPT, or one that is not the root's, is an error (RFC 6891, 6.1.1).
+                // A second OPT record, or one whose owner is not the root, is an error (RFC 6891,
+                // 6.1.1).
                 rtype::OPT => {
                     edns = Some(Edns::parse(&record).filter(|_| edns.is_none() && record.owner == [0])?);
                 }
-                // No key is known here, and nothing is signed with one.
+                // This server knows no TSIG keys, so it cannot check or sign such a message.
                 rtype::TSIG => return None,
                 _ => {}
             }
@@ -169,12 +170,12 @@ impl Query {
         self.dnssec_ok() || self.rtype == rtype::RRSIG
     }
 
-    /// Whether signatures are wanted beside what is asked for.
+    /// Whether the client wants signatures beside the requested records.
     pub fn dnssec_ok(&self) -> bool {
         self.edns.as_ref().is_some_and(|edns| edns.dnssec_ok)
     }
 
-    /// Bytes that the client takes over UDP (RFC 1035, 4.2.1; RFC 6891, 6.2.3).
+    /// The most bytes that the client accepts over UDP (RFC 1035, 4.2.1; RFC 6891, 6.2.3).
     pub fn payload(&self) -> usize {
         self.edns.as_ref().map_or(512, |edns| usize::from(edns.payload))
     }
@@ -216,7 +217,7 @@ mod octets {
         at: usize,
     }
 
-    /// A record of a question's message.
+    /// A record beside the question.
     pub(super) struct Record<'a> {
         pub(super) owner: &'a [u8],
         pub(super) rtype: u16,

@@ -1,4 +1,4 @@
-//! Writing answers: what was found, in the wire's format, as far as there is room.
+//! Writes answers in wire format, as far as they fit.
 
 use crate::find::{Found, Item, Set};
 use crate::name::{is_within, successor};
@@ -11,37 +11,37 @@ use std::sync::Arc;
 const QR: u8 = 0x80;
 const AA: u8 = 0x04;
 const TC: u8 = 0x02;
-/// Opcode and RD, which answers repeat.
+/// The opcode and RD. An answer repeats these bits of its question.
 const REPEATED: u8 = 0x79;
 
-/// Bytes of an OPT record without options, and of a cookie with the server's part.
+/// Lengths of an OPT record without options, and of a cookie with the server's part.
 const OPT_BYTES: usize = 11;
 const COOKIE_BYTES: usize = 4 + 8 + 16;
 
-/// Pointers reach names that begin before this: they have 14 bits.
+/// A pointer has 14 bits, so it can only point to a name that begins before this.
 const POINTED: usize = 1 << 14;
 
-/// What the OPT record of an answer says beside the response code.
+/// The OPT record of an answer, without the response code.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes that this server takes over UDP.
+    /// The most bytes that this server accepts over UDP.
     pub payload: u16,
     /// The cookie to give to the client.
     pub cookie: Option<Cookie>,
-    /// The name of this server, where the client asks for it.
+    /// The name of this server, if the client asks for it.
     pub nsid: Option<Arc<str>>,
 }
 
 impl Options {
-    /// Bytes of the cookie and of the name, as options.
+    /// Lengths of the options for the cookie and for the name.
     fn bytes(&self) -> (usize, usize) {
         (self.cookie.as_ref().map_or(0, |_| COOKIE_BYTES), self.nsid.as_ref().map_or(0, |nsid| 4 + nsid.len()))
     }
 }
 
 /// Writes an answer to `query` into `out`, and returns its length; `None` if not even the question
-/// fits. What does not fit as a whole is left out as a whole, and the client asks again over TCP
-/// (TC).
+/// fits. If the records do not fit, all are left out, and TC tells the client to ask again over
+/// TCP.
 pub fn write(
     query: &Query,
     found: &Found<'_>,
@@ -58,7 +58,7 @@ pub fn write(
     writer.finish(query, found, options)
 }
 
-/// Writes the answer to a message that could not be understood; returns its length.
+/// Writes the answer to a message that could not be parsed; returns its length.
 pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize> {
     let header = out.get_mut(..HEADER_BYTES)?;
     header.fill(0);
@@ -85,9 +85,9 @@ struct Writer<'a, 'o> {
     truncated: bool,
     class: u16,
     zone: Option<&'a Zone>,
-    /// Where the apex stands in the question.
+    /// Where the zone's own name begins in the question.
     apex: usize,
-    /// Where the target of the last alias stands.
+    /// Where the target of the last alias begins.
     target: usize,
 }
 
@@ -102,7 +102,8 @@ impl<'a, 'o> Writer<'a, 'o> {
         let start = query.head.len();
         let (cookie, nsid) = options.bytes();
         let mut reserved = reserved(query, options);
-        // Where a reply may be no longer than its question, these have no room; over TCP they have.
+        // If a reply may be no longer than its question, these options do not fit; over TCP they
+        // do.
         for option in [nsid, cookie] {
             if out.len() < start + reserved {
                 reserved -= option;
@@ -113,7 +114,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         }
         out[..start].copy_from_slice(&query.head);
         out[2] = QR | query.head[2] & REPEATED | if found.authoritative { AA } else { 0 };
-        // Without CD: nothing is checked here (RFC 4035, 3.1.6).
+        // CD is not set, because this server validates nothing (RFC 4035, 3.1.6).
         out[3] = found.rcode as u8 & 0xf;
         let apex = zone.map_or(0, |zone| HEADER_BYTES + query.name.as_bytes().len() - zone.apex.len());
         Some(Writer {
@@ -160,7 +161,7 @@ impl<'a, 'o> Writer<'a, 'o> {
             _ if item.only_signature => {}
             Set::Stored(set) => {
                 self.set(section, owner, set)?;
-                // The target of an alias is the owner of what comes after it.
+                // The target of an alias is the owner of the next record set.
                 if set.rtype == rtype::CNAME {
                     self.target = self.at - set.len() + usize::from(set.targets[0].at);
                 }
@@ -184,7 +185,8 @@ impl<'a, 'o> Writer<'a, 'o> {
         Some(())
     }
 
-    /// Writes the addresses of `name`, which no pointer reaches, into the additional section.
+    /// Adds the addresses of `name` to the additional section. The name is written in full, because
+    /// no pointer reaches it.
     fn full(&mut self, name: &[u8], set: &RrSet) -> Option<()> {
         for body in set.bodies() {
             let room = self.room(name.len() + body.len())?;
@@ -209,8 +211,8 @@ impl<'a, 'o> Writer<'a, 'o> {
         Some(())
     }
 
-    /// Adds the addresses of the servers. Those of servers below the delegation cannot be learnt
-    /// elsewhere, so an answer without them is not whole (RFC 9471); others are a help.
+    /// Adds the addresses of the servers. A server below the delegation cannot be found without its
+    /// address, so an answer without it is incomplete (RFC 9471). Other addresses are optional.
     fn glue(&mut self, cut: &[u8], servers: &RrSet, servers_at: usize) -> Option<()> {
         let zone = self.zone?;
         for target in servers.targets.iter().filter(|target| target.in_zone) {
@@ -262,7 +264,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         if self.truncated {
             self.out[2] |= TC;
         }
-        // The question is as it came.
+        // The question stays as it is.
         for (count, at) in self.counts.iter().zip([6, 8, 10]) {
             self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());
         }

@@ -1,4 +1,4 @@
-//! The server's state, and its handler: how Forebay's requests become questions and answers.
+//! The server's state and its handler, which turns Forebay's requests into questions and answers.
 
 use crate::answer::Answer;
 use crate::cookies::Cookies;
@@ -13,20 +13,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The class of questions that want signatures, for metrics and for policies that know classes
-/// beforehand.
+/// The class of questions that want signatures, for metrics and for policies that use classes.
 const SIGNED_CLASS: u8 = 1;
 
-/// Places of the names of reasons: an operation that is no question, and a question that breaks a
-/// rule of the format.
+/// Indices of the names of reasons: an operation that is not a question, and a question with a
+/// wrong format.
 const OPCODE: u8 = 0;
 const FORMAT: u8 = 1;
 
 /// Answers questions over UDP, and over [TCP](crate::tcp).
 pub struct Service {
-    /// The zones; a reload puts others in their place.
+    /// The zones; a reload replaces them.
     pub zones: ArcSwap<Zones>,
-    /// What makes and checks cookies.
+    /// Makes and checks cookies.
     pub cookies: Cookies,
     /// Bytes of the longest answer over UDP: 1,232 fit into one packet nearly everywhere.
     pub payload: u16,
@@ -40,8 +39,8 @@ pub struct Service {
 type Asked = Option<Result<Query, Rcode>>;
 
 impl Service {
-    /// The answer to a message that came over TCP; `None` if there is none. Work for a server's
-    /// worker.
+    /// The answer to a message that came over TCP; `None` if it gets none. Runs on a worker of the
+    /// server.
     pub async fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
         // Ordering: relaxed, a count.
         self.tcp_messages.fetch_add(1, Ordering::Relaxed);
@@ -110,12 +109,12 @@ impl Handler for Service {
         if put(&Answer::find(&zones, query, now), query, &options, reply) {
             return;
         }
-        // From here on the request may wait, and a reload must not; what was found is found again
-        // in 100 ns.
+        // From here on the request may wait, but a reload must not wait for it. Searching again
+        // takes only 100 ns.
         let zones = Guard::into_inner(zones);
         let mut answer = Answer::find(&zones, query, now);
         answer.shorten(&options, query.payload().min(reply.room()));
-        // Under `pools` a signature is made where it keeps nothing light waiting.
+        // Under `pools`, a signature is made where it delays no light request.
         hop(1).await;
         while let Some(index) = answer.unsigned() {
             uninterrupted(|| answer.sign(index)).await;
@@ -128,8 +127,8 @@ impl Handler for Service {
             (Status::Refused, Some(Err(rcode))) => *rcode,
             // Over its rate, a client that is what it seems to be asks again over TCP.
             (Status::Failed | Status::Stalled, _) => Rcode::ServFail,
-            // What is shed because of load is asked again, or elsewhere; an answer would only be
-            // more load.
+            // After a question was shed because of load, the client asks again or elsewhere. An
+            // answer would only add load.
             _ => return,
         };
         let written = write_error(request.bytes(), rcode, reply.spare_mut());
@@ -137,7 +136,7 @@ impl Handler for Service {
     }
 }
 
-/// The answer over TCP to a message that comes to no other; `None` if none is due.
+/// The answer over TCP if a message gets no other one; `None` if none is due.
 pub(crate) fn stream_error(message: &[u8], rcode: Rcode) -> Option<Vec<u8>> {
     written(|out| write_error(message, rcode, out))
 }
@@ -155,7 +154,7 @@ fn put(answer: &Answer<'_>, query: &Query, options: &Options, reply: &mut Reply<
     if answer.unsigned().is_some() {
         return false;
     }
-    // A long question makes no room that its client has not.
+    // A long question must not allow an answer that the client cannot receive.
     let limit = query.payload().min(reply.room());
     let written = answer.write(options, &mut reply.spare_mut()[..limit]);
     written.into_iter().for_each(|length| reply.advance(length));

@@ -1,4 +1,4 @@
-//! Signatures made when an answer needs them, and kept for the answers after it (RFC 4034).
+//! Makes signatures on demand, and keeps them for later answers (RFC 4034).
 
 use crate::find::{Item, Set};
 use crate::keys::{DNSKEY_TTL, Key};
@@ -13,21 +13,21 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a signature is valid, in seconds: longer than a weekend in which nothing works.
+/// How long a signature is valid, in seconds: longer than a weekend without maintenance.
 const VALID_SECONDS: u32 = 14 * 86_400;
 
-/// How long a signature is given out: what is left then is longer than caches keep records.
+/// How long a signature is used in answers. The remaining time is longer than caches keep records.
 const REUSED_SECONDS: u32 = 7 * 86_400;
 
-/// How long before its making a signature begins to be valid: clocks differ.
+/// How long before its creation a signature begins to be valid, because clocks differ.
 const BACKDATED_SECONDS: u32 = 3_600;
 
 /// Signs the records of one zone.
 pub struct Signer {
     zone: Name,
     key: Key,
-    /// Of the owner and content of a record set, hashed with a secret: nothing can be made to
-    /// collide.
+    /// By the hash of the owner and content of a record set. The hash has a secret, so an attacker
+    /// cannot cause collisions.
     signatures: Cache<u128, Arc<Signature>>,
     secret: [u8; 16],
     made: AtomicU64,
@@ -37,7 +37,7 @@ pub struct Signer {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Signature {
     made_at: u32,
-    /// As the wire has it.
+    /// The data in wire format.
     pub data: Box<[u8]>,
 }
 
@@ -59,7 +59,7 @@ impl Signer {
         Data { plain: data.clone(), canonical: data }
     }
 
-    /// Their time to live.
+    /// The time to live of the DNSKEY records.
     pub(crate) fn dnskey_ttl(&self) -> u32 {
         DNSKEY_TTL
     }
@@ -80,17 +80,17 @@ impl Signer {
         18 + self.zone.as_bytes().len() + self.key.signature_bytes()
     }
 
-    /// The signature over `item`, if there is one still fresh at `now`, in seconds since 1970.
+    /// The signature of `item`, if one is known and still fresh at `now`, in seconds since 1970.
     pub(crate) fn known(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
         let signature = self.signatures.get(&self.digest(item))?;
-        // A clock that was set back makes its age negative, and so huge.
+        // If the clock was set back, the age is negative, which wraps to a huge number.
         (now.wrapping_sub(signature.made_at) < REUSED_SECONDS).then_some(signature)
     }
 
-    /// Signs `item` and remembers the signature. Takes 20 us to 600 us, after the algorithm.
+    /// Signs `item` and keeps the signature. Takes 20 us to 600 us, depending on the algorithm.
     ///
     /// # Errors
-    /// The key is not able to: the system gives no random numbers.
+    /// If the system gives no random numbers.
     pub(crate) fn sign(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
         let owner = item.owner.name;
         let mut data = self.head(item, now);
@@ -122,8 +122,8 @@ impl Signer {
         Some(signature)
     }
 
-    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name below a wildcard is
-    /// signed as if it were in the zone (RFC 9824, 3.3). So it needs no proof.
+    /// The data of an RRSIG record before the signature (RFC 4034, 3.1). A name below a wildcard is
+    /// signed as if it were in the zone (RFC 9824, 3.3), so it needs no proof.
     fn head(&self, item: &Item<'_>, now: u32) -> Vec<u8> {
         let mut head = Vec::with_capacity(1_024);
         head.extend_from_slice(&item.set.rtype().to_be_bytes());
@@ -138,7 +138,7 @@ impl Signer {
 
     fn digest(&self, item: &Item<'_>) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.secret);
-        // A name says where it ends.
+        // A name in wire format shows its end, so no length is needed.
         hasher.write(item.owner.name);
         hasher.write(&item.set.rtype().to_be_bytes());
         match item.set {
@@ -154,7 +154,7 @@ impl Signer {
 }
 
 impl Set<'_> {
-    /// Time to live in the zone, which a signature covers.
+    /// The TTL in the zone, which a signature covers.
     fn original_ttl(&self) -> u32 {
         match self {
             Set::Stored(set) => set.original_ttl,

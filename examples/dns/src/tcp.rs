@@ -1,8 +1,8 @@
-//! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in
-//! their order.
+//! DNS over TCP (RFC 7766). A message follows its length. A connection may have several messages,
+//! which are answered in their order.
 //!
-//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in
-//! them, are made by the server's workers.
+//! One thread reads and writes all connections, of all addresses. The server's workers make the
+//! answers and their signatures.
 
 use crate::query::Rcode;
 use crate::service::{Service, stream_error};
@@ -20,11 +20,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// How long a connection may be without a whole message, or not take an answer: as RFC 7766, 6.2.3
-/// has it, some seconds.
+/// How long a connection may stay without a whole message, or without reading an answer: some
+/// seconds, as in RFC 7766, 6.2.3.
 const IDLE: Nanos = Nanos::from_secs(10);
 
-/// The same while more than half of the connections are in use: others want one, too.
+/// The same time if more than half of the connections are in use, because other clients want one.
 const IDLE_WHEN_BUSY: Nanos = Nanos::from_secs(1);
 
 /// Connections that may wait in the kernel, at each address.
@@ -38,11 +38,11 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Listens at `addresses`, and serves up to `connections` at once, those of all addresses
-    /// together; more wait in the kernel. Answers are made where `spawner` puts them.
+    /// Listens at `addresses`, and serves up to `connections` at once, counted over all addresses;
+    /// more wait in the kernel. `spawner` runs the work of answers on the workers.
     ///
     /// # Errors
-    /// An address cannot be bound, which the error names, or there can be no thread.
+    /// If an address cannot be bound, which the error names, or if no thread can be started.
     pub fn start(
         service: Arc<Service>,
         spawner: Spawner,
@@ -70,14 +70,14 @@ impl TcpServer {
     }
 }
 
-/// Listens at `address`, one of `addresses`. All of IPv6 takes IPv4 too, unless that has its own
-/// address of the same port, as Forebay's sockets do.
+/// Listens at `address`, one of `addresses`. The IPv6 wildcard also takes IPv4, unless `addresses`
+/// has an IPv4 address with the same port. Forebay's sockets do the same.
 fn listener(address: &SocketAddr, addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
     if address.is_ipv6() && address.ip().is_unspecified() {
         socket.set_only_v6(addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port()))?;
     }
-    // Connections of the server before it may linger.
+    // Connections of a former server may still be open on this port.
     socket.set_reuse_address(true)?;
     socket.bind(&(*address).into())?;
     socket.listen(BACKLOG)?;
@@ -92,7 +92,7 @@ impl Drop for TcpServer {
     }
 }
 
-/// Where answers come from.
+/// Makes the answers.
 #[derive(Clone)]
 struct Answers {
     service: Arc<Service>,
@@ -100,7 +100,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// The answer to `message`; `None` if there is none, or will be none as the server stops.
+    /// The answer to `message`; `None` if it gets none, or if the server stops.
     async fn of(&self, message: Vec<u8>, client: IpAddr) -> Option<Vec<u8>> {
         let (service, message) = (Arc::clone(&self.service), Arc::new(message));
         let of = Arc::clone(&message);
@@ -116,20 +116,21 @@ impl Answers {
 async fn accept(answers: Answers, listeners: &[TcpListener], connections: usize) {
     let free = Arc::new(Semaphore::new(connections));
     for turn in 0.. {
-        // One for all addresses: a permit that waited at each of them would be none for the others.
+        // One permit for all addresses. If each address waited with its own permit, others could
+        // not use that permit.
         let permit = Arc::clone(&free).acquire_owned().await.expect("it is never closed");
         match next(listeners, turn).await {
             Ok((stream, peer)) => {
                 let (answers, free) = (answers.clone(), Arc::clone(&free));
                 tokio::spawn(async move {
                     let idle = || if free.available_permits() < connections / 2 { IDLE_WHEN_BUSY } else { IDLE };
-                    // A client that goes away, or sends nothing, is no news.
+                    // If a client goes away or sends nothing, that is not worth a log line.
                     let _ = serve(&answers, stream, peer, idle).await;
                     drop(permit);
                 });
             }
-            // Most of these are of one connection; where there are no descriptors left, others must
-            // end first.
+            // Most of these errors concern one connection. If no descriptors are left, other
+            // connections must end first.
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
                 tokio::time::sleep(Nanos::from_millis(10).into()).await;
@@ -138,8 +139,8 @@ async fn accept(answers: Answers, listeners: &[TcpListener], connections: usize)
     }
 }
 
-/// The next connection. The listeners take turns to be asked first, so that none keeps the others
-/// from being served.
+/// The next connection. The listeners take turns at being asked first, so that none blocks the
+/// others.
 async fn next(listeners: &[TcpListener], turn: usize) -> io::Result<(TcpStream, SocketAddr)> {
     let (later, first) = listeners.split_at(turn % listeners.len());
     poll_fn(|context| {

@@ -10,8 +10,8 @@ use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The names that are asked for the version (RFC 4892 has others for the server's identity, which
-/// NSID says better).
+/// The names in questions for the version. RFC 4892 has others for the server's identity, for which
+/// NSID is better.
 const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x04bind\0", b"\x07version\x06server\0"];
 
 /// Zones by name.
@@ -27,9 +27,9 @@ pub struct Zones {
 pub struct Source {
     /// Its name.
     pub apex: Name,
-    /// Its master file.
+    /// The master file.
     pub file: PathBuf,
-    /// What signs it.
+    /// Signs the zone.
     pub signer: Option<Arc<Signer>>,
 }
 
@@ -37,7 +37,7 @@ impl Source {
     /// Parses `origin=file`.
     ///
     /// # Errors
-    /// No such pair, or no name.
+    /// If the argument is not such a pair, or has no valid name.
     pub fn parse(argument: &str) -> anyhow::Result<Source> {
         let (origin, file) = argument.split_once('=').ok_or_else(|| anyhow!("allowed: origin=file"))?;
         let name: domain::base::Name<Vec<u8>> = origin.parse().with_context(|| format!("{origin:?} is not a name"))?;
@@ -45,10 +45,10 @@ impl Source {
         Ok(Source { apex, file: file.into(), signer: None })
     }
 
-    /// Has the zone signed, with the key in `keys` or a new one.
+    /// Lets the zone be signed, with the key in `keys` or a new one.
     ///
     /// # Errors
-    /// No key can be read, made or written.
+    /// If no key can be read, made or written.
     pub fn signed(mut self, algorithm: Algorithm, keys: Option<&Path>, signatures: usize) -> anyhow::Result<Source> {
         let key = Key::of_zone(&self.apex, algorithm, keys)?;
         self.signer = Some(Arc::new(Signer::new(self.apex, key, signatures)?));
@@ -60,7 +60,7 @@ impl Zones {
     /// Loads all zones.
     ///
     /// # Errors
-    /// The first file that cannot be served, and a name given twice.
+    /// If a file cannot be served (the first such file), or a name is given twice.
     pub fn load(sources: &[Source]) -> anyhow::Result<Zones> {
         let mut zones = HashMap::new();
         for Source { apex, file, signer } in sources {
@@ -72,7 +72,7 @@ impl Zones {
         Ok(Zones { zones, version: None })
     }
 
-    /// The zones, with a text of at most 255 bytes as the version of their server.
+    /// Sets the version of the server, a text of at most 255 bytes.
     pub fn with_version(self, version: Option<&str>) -> Zones {
         let data = |text: &str| [&[text.len() as u8], text.as_bytes()].concat().into();
         Zones { version: version.map(data), ..self }
@@ -107,8 +107,8 @@ impl Zones {
 mod tests {
     use super::*;
 
-    // Is each question answered by the nearest zone, and one for DS records by that zone's parent,
-    // if it is served?
+    // Does the nearest zone answer each question, except that its parent answers for DS records, if
+    // the parent is served?
     #[test]
     fn the_nearest_zone_answers_and_its_parent_for_ds() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The settings of the program, and the service that it makes of them.
+//! The settings of the program, from which the service is made.
 
 use crate::service::Quic;
 use crate::tls;
@@ -39,7 +39,7 @@ impl Arguments {
     /// Loads the certificate.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the argument it stands in.
+    /// The first error, with the argument in which it is.
     pub fn service(&self) -> anyhow::Result<Quic> {
         let server = tls::config(&self.cert, &self.key, Duration::from_secs(self.idle), self.mtu)?;
         Ok(Quic::new(server, self.connections as usize, self.retry_from as usize))

@@ -1,4 +1,5 @@
-//! Connection IDs that name their shard, so that each datagram of a connection finds it.
+//! Connection IDs that contain their shard, so that each datagram finds the shard of its
+//! connection.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid, RandomConnectionIdGenerator};
 use std::hash::{BuildHasher, RandomState};
@@ -10,15 +11,15 @@ const RANDOM: usize = 8;
 /// The length of this server's IDs.
 const LENGTH: usize = RANDOM + 2;
 
-/// The destination's connection ID in the header of a datagram's first packet (RFC 8999). `None`:
-/// the header is cut off.
+/// The destination's connection ID in the first packet of a datagram (RFC 8999). `None` if the
+/// header is incomplete.
 pub fn destination(datagram: &[u8]) -> Option<&[u8]> {
     let (first, rest) = datagram.split_first()?;
     let is_long = first & 0x80 != 0;
     if !is_long {
         return rest.get(..LENGTH);
     }
-    // After the version, which takes four bytes.
+    // The ID follows the version, which has four bytes.
     let (length, rest) = rest.get(4..)?.split_first()?;
     rest.get(..usize::from(*length))
 }
@@ -36,16 +37,16 @@ pub fn are_of_one_connection(first: &[u8], next: &[u8]) -> bool {
     id.is_some() && id == destination(next)
 }
 
-/// Which shard an ID belongs to. The keys are secret and last as long as the process.
+/// Finds the shard of a connection ID. The keys are secret and last as long as the process.
 #[derive(Clone, Default)]
 pub struct Routes {
     keys: RandomState,
 }
 
 impl Routes {
-    /// The shard of an ID. An ID of this server has it in its last two bytes, under a mask. A
-    /// client chooses the first ID of its connection at random; its hash is the shard, which then
-    /// issues all further IDs. No client can tell the shard of an ID.
+    /// The shard of an ID. An ID of this server has the shard in its last two bytes, under a mask.
+    /// A client chooses the first ID of its connection at random. The hash of this ID gives the
+    /// shard, which then issues all further IDs. No client can learn the shard of an ID.
     pub fn shard_of(&self, id: &[u8]) -> u16 {
         match id.split_first_chunk() {
             Some((random, [high, low])) => self.mask(random) ^ u16::from_be_bytes([*high, *low]),
@@ -82,7 +83,7 @@ impl ConnectionIdGenerator for Ids {
         ConnectionId::new(&id)
     }
 
-    /// Most forged IDs are of no shard or of another one; they get no stateless reset.
+    /// Most forged IDs name no shard or another shard. They get no stateless reset.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
         if self.routes.shard_of(id) == self.shard { Ok(()) } else { Err(InvalidCid) }
     }

@@ -11,11 +11,11 @@ use quinn_proto::{ConnectionHandle, DatagramEvent, EndpointConfig, Incoming, Ser
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Connections of one shard. The limit of the whole server comes first, unless clients repeat the
-/// ID that chooses the shard.
+/// The most connections of one shard. The limit of the whole server is lower, unless clients repeat
+/// the ID that chooses the shard.
 const SHARD_CONNECTIONS_MAX: usize = 256;
 
-/// Handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
+/// The most handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
 
 /// QUIC connections in shards.
@@ -25,22 +25,22 @@ pub struct Quic {
     routes: Routes,
     connections_max: usize,
     retry_from: usize,
-    /// What is counted.
+    /// The server's counters.
     pub counts: Counts,
 }
 
 /// What the server counts.
 #[derive(Clone, Default)]
 pub struct Counts {
-    /// Connections now, those that close included.
+    /// Present connections, also closing ones.
     pub connections: Arc<AtomicUsize>,
     /// Handshakes that have begun and not ended.
     pub handshakes: Arc<AtomicUsize>,
-    /// Clients that were asked to prove their address first.
+    /// Clients that first had to prove their address.
     pub retries: Arc<AtomicU64>,
 }
 
-/// What is to be done with a datagram.
+/// What to do with a datagram.
 enum Next {
     Nothing,
     Drive(ConnectionHandle),
@@ -61,12 +61,12 @@ impl Quic {
         }
     }
 
-    /// Finds out what datagrams of one connection are, and gives them to it.
+    /// Reads datagrams of one connection, and gives them to it.
     fn receive_all(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) -> Next {
         let mut next = Next::Nothing;
         for bytes in request.segments() {
             next = self.receive(shard, bytes, request, out);
-            // Where there is no such connection, one answer is enough.
+            // If there is no such connection, one answer is enough.
             if matches!(next, Next::Nothing) {
                 break;
             }
@@ -76,7 +76,8 @@ impl Quic {
 
     fn receive(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) -> Next {
         let Some(endpoint) = &mut shard.endpoint else {
-            // A helper panicked and has the endpoint no more. Without it the connections are lost.
+            // A helper thread panicked and lost the endpoint, so the connections of this shard are
+            // lost.
             *shard = self.shard_numbered(out.shard());
             return Next::Nothing;
         };
@@ -95,7 +96,8 @@ impl Quic {
         Next::Nothing
     }
 
-    /// Begins a connection. The signature is made aside: it keeps the shard, but no worker.
+    /// Begins a connection. A helper thread makes the signature. Meanwhile the shard waits, but no
+    /// worker does.
     async fn accept(&self, shard: &mut Shard, incoming: Box<Incoming>, request: Request<'_>, out: &mut Out<'_>) {
         let (Some(mut endpoint), mut answer) = (shard.endpoint.take(), Vec::new()) else { return };
         let is_proven = incoming.remote_address_validated();
@@ -122,7 +124,7 @@ impl Quic {
         })
         .await;
         shard.endpoint = Some(endpoint);
-        // On an error, there may be an answer.
+        // After an error there may still be an answer.
         let Ok((handle, connection)) = accepted else { return reply(out, &answer) };
         let client = Box::new(Client {
             connection,
@@ -142,7 +144,7 @@ impl Quic {
     }
 }
 
-/// Answers a datagram without a connection. No such answer is longer than the datagram.
+/// Answers a datagram without a connection. The answer is never longer than the datagram.
 fn reply(out: &mut Out<'_>, answer: &[u8]) {
     let _ = out.reply().put(answer);
 }
@@ -175,8 +177,8 @@ impl forebay::Service for Quic {
             Event::Datagram(request) => match self.receive_all(shard, request, out) {
                 Next::Nothing => {}
                 Next::Drive(handle) => shard.drive(handle, out).await,
-                // In a box: the server moves the future of each event, and few events are of this
-                // kind.
+                // In a box, because the server moves the future of every event, and this kind of
+                // event is rare.
                 Next::Accept(incoming) => Box::pin(self.accept(shard, incoming, request, out)).await,
             },
             Event::Timer(key) => {
@@ -202,7 +204,8 @@ mod tests {
         size_of::<F>()
     }
 
-    // Is what the server moves for each event short, beside what a connection takes?
+    // Is the future that the server moves for each event short, compared with the future for a new
+    // connection?
     #[test]
     fn the_future_of_an_event_is_short() {
         let bytes = length(|quic, shard, event, out| quic.handle(shard, event, out));

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Datagrams that leave together: at most 48 KB, where the kernel takes 64 KB at once.
+/// The most datagrams sent together: 48 KB, and the kernel accepts 64 KB at once.
 const TOGETHER: usize = 32;
 
-/// Bytes that one event of a connection sends, half of what a worker keeps until it sends. The
-/// acknowledgements of these bytes, or the timer if they are lost, make it send on.
+/// The most bytes that one event of a connection sends: half of what a worker keeps until it sends.
+/// The connection continues when these bytes are acknowledged, or at a timer if they are lost.
 const BYTES_MAX: usize = 1 << 17;
 
 thread_local! {
-    /// Where packets are written that are about to leave.
+    /// The buffer for packets that are about to be sent.
     static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -32,7 +32,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// One of a limited number of places, free again once this is dropped.
+/// One of a limited number of places. Dropping it frees the place.
 pub struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
@@ -52,7 +52,7 @@ impl Drop for Seat {
     }
 }
 
-/// A connection, and what it needs beside the protocol.
+/// A connection, and its data outside of the protocol.
 pub struct Client {
     pub(crate) connection: Connection,
     pub(crate) streams: Streams,
@@ -78,14 +78,15 @@ impl Shard {
     pub fn new(number: u16, routes: &Routes, mut common: EndpointConfig, server: Arc<ServerConfig>) -> Shard {
         let routes = routes.clone();
         common.cid_generator(move || Box::new(Ids::new(routes.clone(), number)));
-        // The kernel may fragment what the server sends, so the protocol cannot measure the path.
+        // The kernel may fragment what the server sends, so the protocol cannot measure the MTU of
+        // the path.
         let finds_mtu = false;
         let endpoint = Endpoint::new(Arc::new(common), Some(server), finds_mtu, None);
         Shard { endpoint: Some(endpoint), clients: HashMap::new() }
     }
 
-    /// Does what follows from anything that has happened to a connection: the application's part,
-    /// then all that is to be sent, then the timer.
+    /// Handles the effects of an event on a connection: the application's part, then all packets to
+    /// send, then the timer.
     pub async fn drive(&mut self, handle: ConnectionHandle, out: &mut Out<'_>) {
         let (Some(client), Some(endpoint)) = (self.clients.get_mut(&handle), self.endpoint.as_mut()) else { return };
         client.react().await;
@@ -96,7 +97,7 @@ impl Shard {
             }
             if is_over {
                 self.clients.remove(&handle);
-                // To stop a timer needs no room.
+                // Stopping a timer needs no room, so it cannot fail.
                 let _ = out.at(handle.0 as u64, None);
                 return;
             }
@@ -110,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// Closes all connections, and accepts no more.
+    /// Closes all connections, and accepts no new ones.
     pub async fn close(&mut self, out: &mut Out<'_>) {
         let now = now();
         if let Some(endpoint) = &mut self.endpoint {
@@ -127,7 +128,7 @@ impl Shard {
 }
 
 impl Client {
-    /// Lets the application handle what has happened.
+    /// Lets the application handle the events of the connection.
     async fn react(&mut self) {
         while let Some(event) = self.connection.poll() {
             match event {
@@ -148,13 +149,14 @@ impl Client {
                 bytes.clear();
                 let Some(packets) = self.connection.poll_transmit(now, TOGETHER, bytes) else { return };
                 let local = SocketAddr::new(packets.src_ip.unwrap_or(self.local.ip()), self.local.port());
-                // The protocol checks each address, and until then sends three times what came,
-                // also later than in the same second.
+                // The protocol validates each address. Before that it sends at most three times the
+                // received bytes, also if they came in an earlier second.
                 let transmit = Transmit::new(&bytes[..packets.size])
                     .segments(packets.segment_size.unwrap_or(packets.size))
                     .from(local)
                     .validated();
-                // What finds no room is lost as in a network, and the protocol sends it again.
+                // If there is no room, packets are lost as in a network, and the protocol sends
+                // them again.
                 let _ = out.send(packets.destination, transmit);
                 sent += packets.size;
             }

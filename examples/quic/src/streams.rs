@@ -1,9 +1,9 @@
-//! The application: what the first byte of a stream asks for.
+//! The application: the first byte of a stream says what the client asks for.
 //!
 //! | first byte | the client sends | the server answers |
 //! |---|---|---|
 //! | `e` | any bytes | the same bytes |
-//! | `r` | a length and microseconds, four bytes each | so many bytes, after computing for so long |
+//! | `r` | a length and microseconds, four bytes each | this number of bytes, after computing for this time |
 //! | `u` | any bytes | their number, in eight bytes |
 //!
 //! Numbers are big-endian. The answers to `r` and `u` begin once the client has finished its side.
@@ -15,16 +15,16 @@ use forebay::time::{Nanos, clock};
 use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
 use std::collections::HashMap;
 
-/// The error code of a stream that asks for what there is not.
+/// The error code of a stream with an unknown or invalid request.
 pub const REFUSED: u32 = 1;
 
-/// The longest computation that a request may ask for. It keeps its shard for so long.
+/// The longest computation that a request may ask for. Meanwhile its shard waits.
 const BURN_MAX: Nanos = Nanos::from_millis(100);
 
-/// A computation gives way as often.
+/// The time between two checkpoints of a computation.
 const BURN_STEP: Nanos = Nanos::from_micros(10);
 
-/// What an answer to `r` consists of.
+/// The content of an answer to `r`.
 static ZEROS: [u8; 16_384] = [0; 16_384];
 
 /// The open streams of a connection, as many as the client may open.
@@ -33,9 +33,9 @@ pub struct Streams(HashMap<StreamId, Stream>);
 
 #[derive(Default)]
 struct Stream {
-    /// The first byte, and after `r` two numbers.
+    /// The first byte of the stream, and after `r` two numbers.
     head: Vec<u8>,
-    /// The bytes that have come after `u`.
+    /// The number of bytes after `u`.
     counted: u64,
     /// The bytes to send next.
     held: Bytes,
@@ -45,7 +45,7 @@ struct Stream {
     ended: bool,
 }
 
-/// What was read.
+/// The result of reading from a stream.
 enum Got {
     Bytes(Bytes),
     Nothing,
@@ -53,7 +53,7 @@ enum Got {
     Reset,
 }
 
-/// What becomes of a stream.
+/// What a stream does next.
 enum Next {
     Waits,
     Ends,
@@ -61,7 +61,7 @@ enum Next {
 }
 
 impl Streams {
-    /// Handles what has happened to the streams of `connection`.
+    /// Handles an event of a stream of `connection`.
     pub async fn handle(&mut self, connection: &mut Connection, event: StreamEvent) {
         match event {
             StreamEvent::Opened { .. } => {
@@ -76,7 +76,7 @@ impl Streams {
         }
     }
 
-    /// Forgets all streams, for the connection is lost.
+    /// Forgets all streams, because the connection is lost.
     pub fn clear(&mut self) {
         self.0 = HashMap::new();
     }
@@ -84,7 +84,7 @@ impl Streams {
     async fn advance(&mut self, connection: &mut Connection, id: StreamId) {
         let Some(stream) = self.0.get_mut(&id) else { return };
         let next = stream.advance(connection, id).await;
-        // A stream that the client has reset or stopped is closed already, in part.
+        // If the client has reset or stopped a stream, it is already partly closed.
         match next {
             Next::Waits => return,
             Next::Ends => _ = connection.send_stream(id).finish(),
@@ -98,8 +98,8 @@ impl Streams {
 }
 
 impl Stream {
-    /// Reads and writes until the stream has to wait. It reads only once all is written that it
-    /// holds, so the client's window bounds what it keeps.
+    /// Reads and writes until the stream must wait. It reads only after it has written all that it
+    /// holds, so the client's window bounds its memory.
     async fn advance(&mut self, connection: &mut Connection, id: StreamId) -> Next {
         loop {
             while !self.held.is_empty() || self.zeros > 0 {
@@ -134,7 +134,7 @@ impl Stream {
         }
     }
 
-    /// Takes bytes that have come; false if they mean nothing.
+    /// Takes bytes that have come; returns false if they are no valid request.
     fn take(&mut self, bytes: Bytes) -> bool {
         match self.head.first() {
             Some(b'e') => self.held = bytes,
@@ -146,7 +146,7 @@ impl Stream {
         true
     }
 
-    /// Makes the answer, for all has come; false if there is none.
+    /// Makes the answer, because the whole request has come; returns false if it is not valid.
     async fn end(&mut self) -> bool {
         self.ended = true;
         match *self.head {
@@ -176,12 +176,12 @@ fn read(connection: &mut Connection, id: StreamId, most: usize) -> Got {
         Err(ReadError::Blocked) => Got::Nothing,
         Err(ReadError::Reset(VarInt { .. })) => Got::Reset,
     };
-    // Whatever is to be sent now is sent after each event.
+    // The result does not matter: after each event, all packets are sent.
     let _ = chunks.finalize();
     got
 }
 
-/// Computes for `length`, in steps between which the policy may serve others.
+/// Computes for `length`, in steps. Between steps the policy may serve other requests.
 async fn burn(length: Nanos) {
     let mut left = length;
     while left > Nanos::ZERO {

@@ -13,17 +13,17 @@ use std::time::Duration;
 /// The application protocol.
 pub const ALPN: &[u8] = b"forebay-echo";
 
-/// Streams that a client may have open at once. Each one keeps at most a datagram, and ten bytes.
+/// The most streams that a client may have open. Each one keeps at most a datagram and ten bytes.
 const STREAMS: u32 = 64;
 
-/// Bytes that a connection keeps of what has come, and of what is to be sent: enough for 160 Mbit/s
+/// The bytes that a connection keeps of received data, and of data to send: enough for 160 Mbit/s
 /// over 50 ms.
 const WINDOW: u32 = 1 << 20;
 
-/// What each connection gets: the certificate, and limits.
+/// The configuration of each connection: the certificate, and limits.
 ///
 /// # Errors
-/// If a file cannot be read, or the two do not belong together.
+/// If a file cannot be read, or the certificate does not belong to the key.
 pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyhow::Result<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)

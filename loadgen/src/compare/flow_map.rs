@@ -1,11 +1,11 @@
-//! The flow map of a run: which server socket the kernel chooses for each client port. `compare`
-//! learns it before the run begins.
+//! The flow map of a run: the server socket that the kernel chooses for each client port. `compare`
+//! measures it before the run.
 //!
 //! The kernel chooses among the sockets on one port by a hash of both addresses and ports. The
-//! order in which the sockets were opened counts too. So a server with the same port and as many
-//! workers gets each flow at the same worker's socket, whatever its policy. To learn this worker,
-//! `compare` starts a server with policy `isolated`: the worker that owns a socket answers, and its
-//! reply names it.
+//! order in which the sockets were opened counts too. So if servers have the same port and number
+//! of workers, a flow always comes to the socket of the same worker, whatever the policy. To find
+//! this worker, `compare` starts a server with policy `isolated`: the worker that owns a socket
+//! answers, and its reply names it.
 
 use crate::compare::ANY_PORT;
 use crate::compare::server_process::ServerProcess;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use forebay::inside::emulation::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// Under this policy, the worker that owns a socket serves everything that arrives there.
+/// Under this policy, the worker that owns a socket serves all requests that arrive there.
 const OWNED: &str = "isolated";
 
 /// Flows, and the server's socket for each.
@@ -27,20 +27,20 @@ pub(crate) struct FlowMap {
     pub(crate) address: SocketAddr,
     /// The client sockets, one for each flow.
     pub(crate) flows: Vec<UdpSocket>,
-    /// The server's socket, which is also its worker's number, for each flow.
+    /// For each flow, the number of the server's socket, which is also its worker's number.
     pub(crate) socket_of: Vec<u16>,
     /// Keeps the port from other programs while no server listens.
     _reservation: UdpSocket,
 }
 
 impl FlowMap {
-    /// Starts a server like those of `settings`, learns the sockets of its flows, and stops it.
+    /// Starts a server with `settings`, finds the sockets of its flows, and stops it.
     ///
     /// # Errors
     /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
     pub(crate) fn survey(settings: &ServerSettings) -> Result<FlowMap, Failure> {
-        // Which socket a flow comes to does not depend on what a request costs, and each flow takes
-        // one.
+        // One request of each flow is enough, and its cost does not change its socket. So emulated
+        // cores charge nothing here.
         let free = ServerSettings { overheads: Overheads::NONE, ..settings.clone() };
         let process = ServerProcess::start(&free.serve_arguments(OWNED, ANY_PORT), settings.arguments.verbose)?;
         let address = process.udp;
@@ -52,9 +52,9 @@ impl FlowMap {
     }
 }
 
-/// Takes the port of `address` on another of this machine's addresses, so that no other program
-/// gets it. The server can still bind it. The sockets of flows cannot, because they get a port
-/// before an address.
+/// Binds the port of `address` on another loopback address, so that no other program gets the port.
+/// The server can still bind it. The sockets of the flows cannot take it, because they choose a
+/// port before an address.
 fn reserve(address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {
@@ -69,8 +69,8 @@ fn reserve(address: SocketAddr) -> Result<UdpSocket> {
 mod tests {
     use super::*;
 
-    /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only
-    /// its own datagrams reach, and a port that is taken.
+    /// Does an error name the flag, the cause, and a remedy? Method: a socket that no server
+    /// answers, and a port that is taken.
     #[test]
     fn what_cannot_be_learnt_names_the_flag_and_a_remedy() {
         let deaf = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

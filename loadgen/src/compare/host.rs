@@ -1,5 +1,5 @@
-//! How late this host wakes threads, before anything is measured. The threads sleep as emulated
-//! cores do.
+//! Measures how late this host wakes threads, before any run. The threads sleep as emulated cores
+//! do.
 
 use crate::plan::{Plan, cpus};
 use crate::text::{time, wrapped};
@@ -13,7 +13,8 @@ use std::thread;
 const MEASURED: Nanos = Nanos::from_secs(1);
 /// The time from one wake-up of a thread to the next.
 const STEP: Nanos = Nanos::from_millis(1);
-/// If the lateness is a larger share of the shortest request than this, figures are only bounds.
+/// If threads wake late by more than this share of the shortest request, figures are only upper
+/// bounds.
 const SHARE_MAX: f64 = 0.05;
 
 /// How late threads wake up.
@@ -27,7 +28,7 @@ impl Host {
     pub(crate) fn measured() -> Host {
         let begins = clock::now();
         let one = || {
-            // If refused, the lateness shows it.
+            // If the kernel refuses this, threads wake later and the measurement shows it.
             let _ = set_timerslack(1);
             let due = (1..MEASURED.get() / STEP.get()).map(|step| begins.plus(STEP.times(step)));
             let late = due.map(|due| {
@@ -44,7 +45,7 @@ impl Host {
         Host { late_us: Block::from_sorted(&late_us) }
     }
 
-    /// One sentence on what to expect of the runs of `plan`.
+    /// One sentence: how late the host is, and what this means for the runs of `plan`.
     pub(crate) fn said(&self, plan: &Plan) -> String {
         let shortest = plan.workload.smallest_cost().plus(plan.workload.time_beside()).times(plan.time_scale);
         let (shortest_us, p99) = (shortest.as_micros_f64(), self.late_us.percentile(Percentile::P99));

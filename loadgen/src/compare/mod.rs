@@ -1,5 +1,5 @@
-//! `loadgen compare`: a fresh server for each policy, or two running servers. Each gets the same
-//! requests.
+//! `loadgen compare` sends the same requests to a fresh server for each policy, or to two running
+//! servers.
 
 mod flow_map;
 mod host;
@@ -48,7 +48,7 @@ const HEAVY: &str = CLASS_NAMES[1];
 const BESIDE_RUN: Nanos = Nanos::from_millis(300);
 /// A comparison of the default length ends within this time, repeated runs included.
 const LASTS: Nanos = Nanos::from_secs(100);
-/// A longer comparison takes at most this part longer than planned.
+/// A longer comparison takes at most 1 / `LONGER_PART` (a sixth) longer than planned.
 const LONGER_PART: u64 = 6;
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).
@@ -57,11 +57,11 @@ pub(crate) struct CompareReport {
     schema: &'static str,
     /// How late this host woke threads before the first run; `None` for running servers.
     host: Option<Host>,
-    /// How the last policy does against others.
+    /// Comparisons of the last policy with others.
     pub(crate) verdicts: Vec<Verdict>,
     /// The valid runs of each policy, taken together.
     pub(crate) arms: Vec<Arm>,
-    /// The same policies in virtual time; `None` where the load is not steady.
+    /// The same policies in virtual time; `None` if the load is not steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) virtual_time: Option<VirtualTime>,
     /// For each round, one run for each policy in the order of the flags. Repeated runs come last.
@@ -96,11 +96,10 @@ pub(crate) struct ComparedRun {
 }
 
 /// Runs the comparison and prints it: first this host and virtual time, then the measurements. The
-/// result is VALID if anything is known.
+/// result is VALID if any figure is known.
 ///
-/// # Errors
-/// A usage failure for contradicting flags and for settings that a server refuses; otherwise what
-/// went wrong.
+/// # Errors A usage failure for flags that contradict one another, and for settings that a server
+/// refuses; otherwise the failure itself.
 pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
     let began = clock::now();
     let interrupt = Interrupt::listen()?;
@@ -143,13 +142,13 @@ fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
 }
 
 impl CompareReport {
-    /// Combines the runs so far into arms and verdicts.
+    /// Combines the present runs into arms (the runs of one policy) and verdicts.
     fn join(&mut self, questions: &[Question<'_>]) {
         self.verdicts = verdict::verdicts(questions, &self.runs, self.virtual_time.as_ref());
         self.arms = Arm::all(&self.runs);
     }
 
-    /// Whether a verdict, a run or virtual time says anything.
+    /// Whether there is any result: a verdict, a run that counts, or virtual time.
     fn is_known(&self) -> bool {
         self.virtual_time.is_some()
             || self.verdicts.iter().any(|verdict| verdict.is_usable)
@@ -157,11 +156,11 @@ impl CompareReport {
     }
 }
 
-/// Makes a run. It takes the task, its number and that of all runs, the percentile of its round,
-/// and what has been measured so far.
+/// Makes one run. Arguments: the task, its number and the number of all runs, the percentile that a
+/// round must know, and the results so far as text.
 type Make<'a> = &'a dyn Fn(&Task, (usize, usize), Option<Percentile>, &str) -> Result<ComparedRun, Failure>;
 
-/// All runs of a comparison, and when it began.
+/// A comparison under way: its plan, the function that makes a run, and its start.
 struct Campaign<'a> {
     arguments: &'a CompareArguments,
     plan: &'a Plan,
@@ -180,13 +179,14 @@ impl Campaign<'_> {
         virtual_time: Option<VirtualTime>,
     ) -> Result<bool, Failure> {
         let (arguments, plan, schema) = (self.arguments, self.plan, "forebay-compare/1");
-        // Before anything is compared, so that what is shown does not choose it.
+        // The percentiles are chosen before any measurement, so that results cannot influence the
+        // choice.
         let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
         let arms = arms(&arguments.policies);
         let names = Vec::from_iter(arms.iter().map(|(_, arm)| &arm[..]));
         let questions = verdict::questions(&names, plan.class_names().contains(&HEAVY), &percentiles);
         outputs.show(&virtual_time.iter().map(|all| text::predicted(all, &questions)).collect::<String>())?;
-        // One policy's only run must know its percentile by itself.
+        // With several rounds, each run need not know the percentile by itself.
         let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
         let (verdicts, arms, runs, failed) = Default::default();
         let mut report = CompareReport { schema, host, verdicts, arms, virtual_time, runs, failed };
@@ -199,8 +199,8 @@ impl Campaign<'_> {
         Ok(report.is_known())
     }
 
-    /// Makes the runs of all tasks. While time is left, it repeats runs that do not count, with the
-    /// next seeds.
+    /// Makes the runs of all tasks. While time is left, runs that do not count are repeated with
+    /// the next seeds.
     fn run(&self, of_round: Option<Percentile>, questions: &[Question<'_>], report: &mut CompareReport) {
         let tasks = Task::all(self.arguments);
         let planned = tasks.len();
@@ -208,7 +208,7 @@ impl Campaign<'_> {
         let mut next_seed = tasks.last().map_or(0, |task| task.seed.wrapping_add(1));
         let mut tasks = VecDeque::from(tasks);
         let mut number = 0;
-        // Whatever spoils each run spoils those that repeat them too.
+        // At most twice the planned runs: a lasting disturbance would spoil repeated runs too.
         let may_run =
             |number, longest| number < 2 * planned && self.has_time(planned, longest) && !self.interrupt.is_raised();
         let mut longest = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN);
@@ -240,7 +240,8 @@ impl Campaign<'_> {
         report.join(questions);
     }
 
-    /// Whether one more run of length `one` ends in time, if `planned` runs were planned.
+    /// Whether one more run of length `one` ends in time. The limit depends on the number of
+    /// `planned` runs.
     fn has_time(&self, planned: usize, one: Nanos) -> bool {
         let all = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN).times(planned as u64);
         let lasts = LASTS.max(all.plus(Nanos::new(all.get() / LONGER_PART)));
@@ -258,7 +259,7 @@ struct Task {
 }
 
 impl Task {
-    /// All tasks. The policies take turns, so that other activity of the machine affects them all.
+    /// All tasks. The policies take turns, so that other programs disturb all of them alike.
     fn all(arguments: &CompareArguments) -> Vec<Task> {
         let arms = arms(&arguments.policies);
         let round = |seed| arms.iter().cloned().map(move |(policy, arm)| Task { policy, arm, seed });

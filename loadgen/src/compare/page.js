@@ -1,4 +1,4 @@
-// Slowdown by percentile, or latency where costs are not known, one chart a class: measured, and in virtual time.
+// One chart for each class: slowdown (or latency, if costs are not known) by percentile, measured and in virtual time.
 const state = { hidden: new Set() };
 const names = report.arms.map(arm => arm.arm);
 const style = styles(names);
@@ -11,7 +11,7 @@ surround({ ...report, notes: "Slowdown is latency over cost, from the intended s
 
 const visible = () => names.filter(name => !state.hidden.has(name));
 
-// The lines of a policy and a class: their names, slowdowns, and how they are drawn. Bands are those of what was measured.
+// The lines of a policy and a class: names, values and styles. Bands show the intervals of measured values.
 function linesOf(name, kind) {
   const again = simulated(name)?.[kind];
   return [{ name, block: report.arms.find(arm => arm.arm === name)[figure][kind], ...style(name), dash: "" },

@@ -13,14 +13,14 @@ use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 
-/// The length of a run, as for policies. The user says how much is offered.
+/// The default length of a run, as for policies. There is no default load: the user gives the rate.
 const DEFAULTS: Defaults = Defaults { load: None, duration: Nanos::from_secs(3), warmup: Nanos::from_secs(1) };
 
-/// The arguments with the servers of `--a` and `--b` as arms, and the plan of a run at the first.
-/// `None` if servers are to be started.
+/// The arguments with the servers of `--a` and `--b` as arms, and the plan of a run against the
+/// first server. `None` without these flags.
 ///
 /// # Errors
-/// A usage failure for flags that do not fit.
+/// A usage failure for flags that contradict one another.
 pub(crate) fn of(arguments: &CompareArguments) -> Result<Option<(CompareArguments, Plan)>, Failure> {
     let CompareArguments { protocol, offer, .. } = arguments;
     let Some((a, b)) = arguments.a.as_ref().zip(arguments.b.as_ref()) else {
@@ -37,7 +37,7 @@ pub(crate) fn of(arguments: &CompareArguments) -> Result<Option<(CompareArgument
     Ok(Some((arguments, Plan { profile, ..plan })))
 }
 
-/// What is compared.
+/// The first lines of the output: both servers and the plan.
 pub(super) fn heading(arguments: &CompareArguments, plan: &Plan) -> String {
     let (names, rounds) = (arguments.policies.join(" and "), arguments.rounds);
     let text = format!("Comparing {names}: {}, {rounds} runs of {} for each.", offer(plan), plan.duration);

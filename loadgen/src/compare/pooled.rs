@@ -8,16 +8,16 @@ use crate::report::validity::Effect;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
-/// What is compared of one arm: the slowdown (latency over cost), or the latency where costs are
-/// not known.
+/// The combined figures of one arm, which is a policy or a server. Slowdowns (latency over cost)
+/// are compared; if costs are not known, latencies are.
 #[derive(Debug, Serialize)]
 pub(crate) struct Arm {
     /// The policy's name, numbered if it was named twice.
     pub(crate) arm: String,
-    /// The number of runs that count, and of all runs.
+    /// The number of runs that count, and the number of all runs.
     pub(crate) valid: [usize; 2],
-    /// The percentiles over all runs that count. If none counts, over all runs, and no percentile
-    /// is known.
+    /// The percentiles of the slowdown over all runs that count. If none counts, over all runs;
+    /// then no percentile is known.
     #[serde(skip_serializing_if = "ByClass::is_empty")]
     pub(crate) slowdown: ByClass<Block>,
     /// The same of the latency in microseconds.
@@ -69,12 +69,12 @@ impl Arm {
         Arm { arm: arm.to_owned(), valid: [valid.len(), runs.len()], slowdown, latency_us, simulated, at_most }
     }
 
-    /// What is compared.
+    /// The figure to compare: the slowdown, or the latency if costs are not known.
     pub(crate) fn compared(&self) -> &ByClass<Block> {
         if self.slowdown.is_empty() { &self.latency_us } else { &self.slowdown }
     }
 
-    /// Its name, for text.
+    /// The name and unit of that figure, for text.
     pub(crate) fn figure(&self) -> &'static str {
         if self.slowdown.is_empty() { "latency, us" } else { "slowdown" }
     }
@@ -92,7 +92,7 @@ pub(crate) fn by_arm(runs: &[ComparedRun]) -> Vec<(&str, Vec<&ComparedRun>)> {
     arms
 }
 
-/// Whether the figures of `run` are right or upper bounds.
+/// Whether the figures of `run` are right, or at least upper bounds.
 pub(crate) fn counts(run: &ComparedRun) -> bool {
     run.report.effect != Some(Effect::Any)
 }

@@ -1,4 +1,4 @@
-//! A server for a comparison: this binary again, in a process of its own.
+//! A server for a comparison: this same binary, started as another process.
 
 use crate::failure::Failure;
 use crate::text::escaped;
@@ -20,12 +20,12 @@ use std::time::Duration;
 
 /// The subcommand that turns this binary into a server.
 const SERVE: &str = "__serve";
-/// The longest wait for a server to be ready. An idle machine needs well under a second, a machine
-/// that compiles more.
+/// The longest wait until a server is ready. On an idle machine it is ready well within a second;
+/// on a machine that compiles it takes longer.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest wait for a stop, above the server's own limit for draining (5 s).
+/// The longest wait until a server has stopped; its own limit for draining is 5 s.
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
-/// The longest time between the end of a process's output and its end.
+/// The longest time between the end of a process's output and the end of the process.
 const EXIT_TIMEOUT: Nanos = Nanos::from_secs(1);
 const STOP_LOOK: Duration = Duration::from_millis(10);
 /// Lines kept of a server's log, to show if it fails.
@@ -86,8 +86,8 @@ impl ServerProcess {
     /// # Errors
     /// See [`ServerProcess::start`].
     pub fn launch(mut command: Command, verbose: bool) -> Result<ServerProcess, Failure> {
-        // A group of its own, so that Ctrl-C reaches it through us only, after the run has been
-        // read.
+        // Its own process group: Ctrl-C then reaches only this process, which reads the results
+        // before it stops the server.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| anyhow!(output::unstarted("a server", &error)))?;
         let (lines, ready) = mpsc::channel();
@@ -117,7 +117,8 @@ impl ServerProcess {
     /// # Errors
     /// If it ends with another code than 0, or has to be killed; its log is part of the error.
     pub fn stop(mut self) -> Result<()> {
-        // An id past i32 does not exist; a process that has ended already is found by the wait.
+        // The kernel has no id above `i32::MAX`. If the process has already ended, the wait below
+        // finds that out.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         let status = self.wait(STOP_TIMEOUT)?;
         anyhow::ensure!(status.success(), "the server ended with {status}: {}", self.log());
@@ -136,7 +137,7 @@ impl ServerProcess {
     }
 
     fn failure_to_start(mut self, error: anyhow::Error) -> Failure {
-        // A server that has not ended is stuck; its log may show where.
+        // A server that does not end is stuck, and its log may show where.
         let ended = self.wait(EXIT_TIMEOUT);
         self.kill();
         let log = self.log();
@@ -147,13 +148,13 @@ impl ServerProcess {
     }
 
     fn kill(&mut self) {
-        // Both fail only if it has ended and been waited for.
+        // Both calls fail only if the process has ended and been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// The server's standard error. Call it only after the server's end, because it reads until
-    /// then.
+    /// The server's standard error. Call it after the server's end, because it reads until the pipe
+    /// closes.
     fn log(&mut self) -> String {
         self.log.take().map_or_else(String::new, |log| log.join().expect("reading a log does not panic"))
     }
@@ -165,7 +166,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// The command that starts this binary as a server, with settings from arguments alone.
+/// The command that starts this binary as a server. Its settings come only from arguments.
 fn command() -> Result<Command> {
     let program = std::env::current_exe().context("finding our own binary")?;
     let mut command = Command::new(program);
@@ -180,7 +181,8 @@ fn refused(log: &str) -> Failure {
     Failure::usage(format!("the server refused its settings: {log}"))
 }
 
-/// Keeps reading after the first line, so that the server never waits for room in the pipe.
+/// Sends all lines to `lines`. It goes on after the first line, because a full pipe would block the
+/// server.
 fn forward(stdout: impl Read, lines: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         // The channel has no receiver after the first line.

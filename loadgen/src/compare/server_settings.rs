@@ -1,4 +1,4 @@
-//! The settings of the servers of a comparison, from flags, workload and machine.
+//! Chooses the settings of the servers of a comparison, by flags, workload and machine.
 
 use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Given};
@@ -13,11 +13,11 @@ use forebay::inside::sched::PolicyName;
 use forebay::time::Nanos;
 use std::net::SocketAddr;
 
-/// Default number of workers, as the literature has it. On a machine with fewer cores they are
+/// Default number of workers, as in the literature. On a machine with fewer CPUs, cores are
 /// emulated.
 pub(crate) const WORKERS_DEFAULT: u16 = 14;
-/// From this number of CPUs on, cores are real by default: two for workers, and two for the
-/// generator.
+/// From this number of CPUs on, cores are real by default. Two CPUs are for workers, and two for
+/// the generator.
 const REAL_CPUS_MIN: usize = 4;
 /// The default load, at which the literature compares.
 pub(crate) const LOAD_DEFAULT: f64 = 0.7;
@@ -37,14 +37,14 @@ pub(crate) struct ServerSettings {
     pub(crate) slice: Nanos,
     /// Real or emulated cores.
     pub(crate) burn: Burn,
-    /// The factor on costs, at the generator, and on slices, at the server.
+    /// The factor by which the generator multiplies costs, and the server slices.
     pub(crate) time_scale: u64,
-    /// Value of `--overheads`: what each step costs an emulated core.
+    /// Value of `--overheads`: the time that an emulated core is charged for each step.
     pub(crate) overheads: Overheads,
-    /// Worker time per request outside its handler, unscaled. Emulated cores are charged it. On
-    /// real cores the kernel takes it.
+    /// Worker time per request outside its handler, unscaled. Emulated cores are charged for it. On
+    /// real cores the kernel uses it.
     pub(crate) beside: Nanos,
-    /// A warning if given values ask for more than this machine can do; else empty.
+    /// A warning if this machine cannot do what the given values require; otherwise empty.
     pub(crate) warning: String,
 }
 
@@ -119,7 +119,7 @@ impl ServerSettings {
         })
     }
 
-    /// Pool sizes as policy `pools` would choose them, like in `simulate` and `plan`. `None` for a
+    /// The pool sizes that policy `pools` would choose, as in `simulate` and `plan`. `None` for a
     /// single worker.
     fn pools_for(&self, workload: &Workload) -> Option<String> {
         let pools = PolicyName::ALL.iter().find(|name| name.entry().has_pools())?;
@@ -171,8 +171,8 @@ impl ServerSettings {
     }
 }
 
-/// The default number of workers. On real cores the generator keeps two CPUs, for its sender and
-/// its receiver.
+/// The default number of workers. On real cores, two CPUs are left for the generator's sender and
+/// receiver.
 fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
     match burn {
         Some(Burn::Sleep) => WORKERS_DEFAULT,
@@ -213,21 +213,21 @@ mod tests {
         let high = chosen("--burn cpu --workload high-bimodal --workers 4");
         assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));
         assert_eq!(high.time_scale, 1);
-        // The kernel's part is most of the work of such requests, on real cores too.
+        // Most of the work of these short requests is in the kernel, on real cores too.
         let brief = chosen("--burn cpu --cost bimodal:0.995:0.5us:500us --workers 14 --time-scale 1");
         assert_eq!(brief.pools.as_deref(), Some("front=8,heavy=6"));
-        // Every request has its first slice in the front pool, unless its class says that it is
+        // Every request spends its first slice in the front pool, unless its class says that it is
         // heavy.
         let zygos = "--burn sleep --overheads none --workload zygos-bimodal-1";
         assert_eq!(chosen(zygos).pools.as_deref(), Some("front=12,heavy=2"));
         assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=6,heavy=8"));
-        // The heavy pool keeps a worker, and one worker is no pool.
+        // The heavy pool has at least one worker. A single worker cannot be divided into pools.
         let of = |workers| chosen(&format!("--cost fixed:1us --workers {workers}")).pools;
         assert_eq!((of(4).as_deref(), of(1)), (Some("front=3,heavy=1"), None));
     }
 
-    // Are CPUs burnt where there are more than three, with all but two as workers, at the scale
-    // that fits? Are given values kept?
+    // From 4 CPUs on, are cores real, with all CPUs but two as workers, at a scale that fits? Are
+    // given values kept?
     #[test]
     fn the_machine_decides_how_many_workers_burn() {
         for (machine, flags, expected) in [
@@ -243,26 +243,25 @@ mod tests {
         }
     }
 
-    // Is the load a share of capacity with what the servers charge, or with the kernel's part on
-    // real cores?
+    // Does a load include the overheads that servers charge, or the kernel's part on real cores?
     #[test]
     fn what_is_charged_takes_capacity() {
         let rate = |flags: &str| chosen(flags).plan(SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate;
         let cost = "--workers 2 --cost fixed:10us --load 0.5 --time-scale 100 --burn";
         assert!((rate(&format!("{cost} sleep --overheads none")) - 1_000.0).abs() < 1e-6);
         assert!((rate(&format!("{cost} sleep --overheads receive=3us,send=7us")) - 500.0).abs() < 1e-6);
-        // 2.68 us beside a scaled cost of 1 ms.
+        // The kernel takes 2.68 us beside a scaled cost of 1 ms.
         assert!((rate(&format!("{cost} cpu")) * 1.002_68 - 1_000.0).abs() < 0.1);
         assert_eq!(chosen(&format!("{cost} sleep")).overheads, Overheads::STOCK);
         let error = settings(&format!("{cost} cpu --overheads lab")).expect_err("real cores").to_string();
         assert!(error.contains("--overheads") && error.contains("--burn sleep"), "{error}");
     }
 
-    // Other pools than the ones that would have been chosen, for a policy that has pools.
+    // Do servers get the pools of `--pools`, if these differ from the default pools?
     #[test]
     fn the_servers_get_the_pools_that_were_asked_for() {
-        // On any machine: what is chosen depends on what is charged, and that on whether cores are
-        // emulated.
+        // The flags fix what the default pools depend on: emulated cores without overheads. So the
+        // result is the same on any machine.
         let flags = "--workers 3 --burn sleep --overheads none --workload extreme-bimodal";
         let (chosen, asked) = (chosen(flags), chosen(&format!("{flags} --pools front=2,heavy=1")));
         let pools = |settings: &ServerSettings| {

@@ -1,9 +1,9 @@
-//! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the
-//! given flags.
+//! Chooses real or emulated cores, and the time scale of costs. A pure function of the number of
+//! CPUs and the given flags.
 //!
-//! A comparison shows nothing if the machine is busy with packets. Scaling every cost up makes
-//! packets rarer at the same load. The scale is the smallest round one at which the packets fit.
-//! README.md beside this file has the rule.
+//! If sending packets keeps the machine busy, a comparison of policies shows nothing. Multiplying
+//! every cost by a scale makes packets rarer at the same load. The scale is the smallest round
+//! number at which the machine can handle the packets. README.md beside this file has the rule.
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
@@ -13,32 +13,32 @@ use forebay::config::Burn;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
 
-/// Packets per second that the sender can send if sender and receiver have a CPU each.
+/// Packets per second that the generator can send, if its sender and its receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
-/// Kernel time per request on the server's side, whatever the handler does. The same estimate
-/// serves every host.
+/// Kernel time per request at the server, whatever the handler does. One estimate is used for all
+/// hosts.
 const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
 /// The largest share of the server's CPU time that the kernel's part may take.
 const KERNEL_SHARE_MAX: f64 = 0.05;
-/// On an emulated core the shortest request lasts at least this long. A core oversleeps about 50
-/// us, which is little beside it.
+/// On an emulated core the shortest request takes at least this long. A core oversleeps by about 50
+/// us, a small share of it.
 const EMULATED_MIN: Nanos = Nanos::from_millis(2);
-/// The scale is not raised above this for [`EMULATED_MIN`].
+/// The condition of [`EMULATED_MIN`] raises the scale to at most this.
 const EMULATED_TIME_SCALE_MAX: u64 = 1_000;
 const TIME_SCALE_MAX: u64 = 1_000_000;
 
-/// The run to size, as far as flags and workload determine it.
+/// The run for which a scale is chosen, as far as flags and workload determine it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     /// The number of workers of each server.
     pub(crate) workers: u16,
     /// The workload to draw requests from.
     pub(crate) workload: &'a Workload,
-    /// The workload from the middle on, if it changes.
+    /// The workload of the second half of the run, if it changes.
     pub(crate) then: Option<&'a Workload>,
     /// Requests per second of the first workload, if given.
     pub(crate) rate: Option<f64>,
-    /// The share of the workers' capacity, where no rate is given.
+    /// The share of the workers' capacity, used if no rate is given.
     pub(crate) load: f64,
     /// Warm-up and measured time together.
     pub(crate) lasts: Nanos,
@@ -53,10 +53,10 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
     if usize::from(workers) < cpus { Burn::Cpu } else { Burn::Sleep }
 }
 
-/// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit a machine with
-/// `cpus` CPUs. On emulated cores the shortest request must also be long enough. Given values are
-/// used unchanged, even if they do not fit. Returns the scale, and a warning if given values do not
-/// fit.
+/// Chooses the smallest time scale of 1, 2, 5, 10, 20, .. at which a machine with `cpus` CPUs can
+/// handle the packets. On emulated cores the shortest request must also be long enough. Given
+/// values are kept, even if they do not fit. Returns the scale, and a warning if given values do
+/// not fit.
 ///
 /// # Errors
 /// A usage failure if no time scale is large enough.
@@ -74,7 +74,7 @@ pub(crate) fn size(cpus: usize, given: &Given<'_>) -> Result<(u64, String), Fail
     Ok((time_scale, warning(cpus, given, time_scale)))
 }
 
-/// A warning about what does not fit at `time_scale`; empty if everything fits.
+/// A warning about each limit that is exceeded at `time_scale`; empty if there is none.
 fn warning(cpus: usize, given: &Given<'_>, time_scale: u64) -> String {
     let mut said = String::new();
     if given.overfills(cpus, time_scale) > 1.0 {
@@ -103,37 +103,37 @@ impl Given<'_> {
         self.rate.unwrap_or_else(of_load)
     }
 
-    /// The highest rate at any time, and an upper estimate of the number of requests.
+    /// The highest rate of either workload, and an upper estimate of the number of requests.
     fn demand(&self, time_scale: u64) -> (f64, f64) {
         let first = self.rate(time_scale);
-        // At this rate the second workload asks for as much CPU time.
+        // The second workload has the rate at which it needs the same CPU time.
         let second = self.then.map_or(0.0, |then| then.rate_at(self.workload.load_at(first, 1, 1), 1, 1));
         (first.max(second), (first + second) * self.lasts.as_secs_f64())
     }
 
-    /// The highest rate that the sender can send, and the rate at which the kernel takes all of the
-    /// server's CPU time.
+    /// The highest rate at which the sender can send. Then the rate at which the kernel alone would
+    /// use all of the server's CPU time.
     fn room(&self, cpus: usize) -> (f64, f64) {
         let workers = usize::from(self.workers);
-        // Workers that burn leave the generator what is left over; one CPU is shared by sender and
-        // receiver.
+        // Workers that burn CPU time leave the other CPUs to the generator. If only one is left,
+        // sender and receiver share it.
         let (spare, server) =
             if self.burn == Burn::Cpu { (cpus.saturating_sub(workers), workers) } else { (cpus, cpus) };
         let sender = if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX };
         (sender, server as f64 / KERNEL_PER_PACKET.as_secs_f64())
     }
 
-    /// By which factor the run is too large for the machine; at most 1 if it fits.
+    /// The factor by which the run exceeds the machine's limits; at most 1 if it fits.
     fn overfills(&self, cpus: usize, time_scale: u64) -> f64 {
         let ((rate, requests), (rate_max, kernel_rate)) = (self.demand(time_scale), self.room(cpus));
-        // A schedule is drawn at random, and has room for six standard deviations more than the
-        // mean.
+        // The length of a schedule is random. So the mean stays six standard deviations below the
+        // most requests.
         let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
         (rate / rate_max.min(kernel_rate * KERNEL_SHARE_MAX)).max(requests / requests_max)
     }
 }
 
-/// The smallest scale on emulated cores, without regard to packets.
+/// The smallest scale at which the shortest request is long enough on emulated cores.
 fn least_emulated(workload: &Workload) -> u64 {
     let shortest = workload.smallest_cost().plus(workload.time_beside());
     let long_enough = |scale: &u64| *scale >= EMULATED_TIME_SCALE_MAX || shortest.times(*scale) >= EMULATED_MIN;
@@ -176,8 +176,8 @@ mod tests {
         size(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
-    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each
-    // with every preset, few and many workers, light and heavy loads. The fit is computed again
+    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, with
+    // every preset, few and many workers, light and heavy loads. Whether it fits is computed again
     // from the rate of the plan.
     #[test]
     fn what_is_chosen_fits_on_1_to_1024_cpus() {
@@ -199,8 +199,7 @@ mod tests {
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
                     let server = if burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 2.68e-6 <= 0.0500001 * server as f64, "{case}");
-                    // And is no larger than it has to be: the next smaller round scale is too
-                    // small.
+                    // The choice is also minimal: the next smaller round scale does not fit.
                     let smaller = chosen * 2 / 5;
                     let least = if burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(chosen == least || given.overfills(cpus, smaller.max(1)) > 1.0, "{case}");
@@ -210,13 +209,13 @@ mod tests {
         }
     }
 
-    // Is the default on machines of some sizes what the README says, and can its schedule be drawn?
+    // On machines of some sizes, is the default as the README says, and can its schedule be drawn?
     #[test]
     fn the_default_runs_on_real_cores_where_there_are_15() {
         let workload = parsed("extreme-bimodal");
         let of = |cpus| (burn_on(cpus, 14), sizing(cpus, &given(&workload)).0);
         assert_eq!([1, 2, 14].map(of), [(Burn::Sleep, 1_000); 3]);
-        // With one CPU left over, sender and receiver share it.
+        // One CPU is left, so sender and receiver share it.
         assert_eq!(of(15), (Burn::Cpu, 50));
         assert_eq!([16, 17, 64, 128, 1_024].map(of), [(Burn::Cpu, 20); 5]);
         let plan = Plan {
@@ -234,7 +233,7 @@ mod tests {
         assert!(requests < all && (rate / kernel_rate - 0.0313).abs() < 5e-5, "{requests} and {}", rate / kernel_rate);
     }
 
-    // Is a mix that shifts to cheaper requests sent within the same bounds?
+    // If the mix shifts to cheaper requests, do the rates of both halves fit?
     #[test]
     fn the_second_workload_has_to_fit_too() {
         let (dear, cheap) = (parsed("high-bimodal"), parsed("zygos-bimodal-1"));
@@ -243,8 +242,7 @@ mod tests {
         assert!(chosen > sizing(16, &given(&dear)).0);
     }
 
-    // Are given values used unchanged, with a warning where they do not fit? And is a run that fits
-    // nowhere refused?
+    // Are given values kept, with a warning if they do not fit? Is a run refused if no scale fits?
     #[test]
     fn what_is_given_is_kept_and_judged() {
         let workload = parsed("extreme-bimodal");

@@ -1,4 +1,4 @@
-//! A comparison for people: a picture, verdicts, what is not known, and one table.
+//! A comparison as text for a terminal: a picture, verdicts, what is not known, and one table.
 
 use crate::compare::pooled::{Arm, counts};
 use crate::compare::server_settings::ServerSettings;
@@ -19,12 +19,12 @@ use std::fmt::Write;
 /// The percentiles of the table.
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9];
 
-/// The percentiles of a bar, and the character that fills the bar up to each.
+/// The percentiles of a bar. Each character fills the bar up to its percentile.
 const SHADES: [(Percentile, char); 3] = [(Percentile::P50, '█'), (Percentile::P99, '▓'), (Percentile::P99_9, '░')];
 /// Columns of the longest bar.
 const COLUMNS: usize = 44;
 
-/// What is compared, and how long all `runs` take; printed before the first.
+/// The policies and the run, and how long all `runs` take. Printed before the first run.
 pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, runs: usize) -> String {
     let arguments = &settings.arguments;
     let emulated = || format!("emulated cores (time x{})", grouped(settings.time_scale));
@@ -53,7 +53,7 @@ pub(crate) fn settings(settings: &ServerSettings, plan: &Plan) -> String {
     items.map(|(label, text)| wrapped(&format!("  {label:<9}"), text, "           ")).concat()
 }
 
-/// What became of the datagrams of each run, and whether its figures may be used, for `--verbose`.
+/// The fates of the datagrams of each run, and whether its figures may be used, for `--verbose`.
 pub(crate) fn accounts(report: &CompareReport, plan: &Plan) -> String {
     let mut text = String::new();
     for run in &report.runs {
@@ -71,7 +71,7 @@ pub(crate) fn accounts(report: &CompareReport, plan: &Plan) -> String {
     text
 }
 
-/// The result of virtual time, which is printed before anything is measured.
+/// The result of virtual time, which is printed before the first measurement.
 pub(crate) fn predicted(all: &VirtualTime, questions: &[Question<'_>]) -> String {
     let light = all.policies.first().map_or(ALL_CLASSES, |one| light_of(&one.slowdown));
     let rows = all.policies.iter().filter_map(|one| Some((&one.policy[..], one.slowdown.of(light)?, &[][..])));
@@ -85,12 +85,12 @@ pub(crate) fn predicted(all: &VirtualTime, questions: &[Question<'_>]) -> String
     text
 }
 
-/// What has been measured so far, for a terminal.
+/// The results so far, for a terminal.
 pub(crate) fn so_far(report: &CompareReport) -> String {
     if report.arms.is_empty() { String::new() } else { measured(report) + "\n" }
 }
 
-/// The class of light requests, or `all` where there is one class.
+/// The class of light requests; `all` if there is only one class.
 fn light_of<T>(classes: &ByClass<T>) -> &'static str {
     if classes.of(LIGHT).is_some() && classes.of(HEAVY).is_some() { LIGHT } else { ALL_CLASSES }
 }
@@ -122,8 +122,8 @@ pub(crate) fn render(report: &CompareReport) -> String {
     text
 }
 
-/// The result as a self-contained page: slowdown by percentile, with intervals; `about` says what
-/// was compared.
+/// The result as a self-contained page: slowdown by percentile, with intervals. `about` describes
+/// the comparison.
 pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     let mut findings: Vec<String> = report.verdicts.iter().map(Verdict::said).collect();
     findings.extend(Some(unwrapped(&invalid(report))).filter(|text| !text.is_empty()));
@@ -138,7 +138,7 @@ pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     page::render("loadgen compare", include_str!("page.js"), &data)
 }
 
-/// The legend of the marks that figures have, if any.
+/// The legend of the marks in the table; empty if no figure has a mark.
 fn marks(report: &CompareReport) -> String {
     let told = || {
         report
@@ -161,7 +161,7 @@ fn marks(report: &CompareReport) -> String {
     if marks.is_empty() { String::new() } else { marks.join("; ") + ".\n" }
 }
 
-/// Says how many runs do not count, and why the first of them does not.
+/// Says how many runs do not count, and the cause of the first one.
 fn invalid(report: &CompareReport) -> String {
     let invalid =
         report.runs.iter().filter(|run| !counts(run)).map(|run| run.report.reasons.first().map(String::as_str));
@@ -173,7 +173,7 @@ fn invalid(report: &CompareReport) -> String {
     wrapped("", &format!("{count} of {all} runs {is_or_are} INVALID and do not count: {}{more}.", escaped(cause)), "  ")
 }
 
-/// Text for a page that wraps by itself.
+/// Removes line breaks, for a page that wraps by itself.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -214,14 +214,14 @@ fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, 
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }
 
-/// The bars of `rows` and their scale, in 80 columns. A row has a name, slowdowns, and the
+/// The bars of `rows` with their scale, in 80 columns. A row has a name, slowdowns, and the
 /// percentiles that are upper bounds.
 fn bars(rows: &[(&str, &Block, &[&str])]) -> String {
     let name_columns = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let values = |block: &Block| SHADES.map(|(percentile, _)| block.percentile(percentile));
     let most = rows.iter().flat_map(|(_, block, _)| values(block)).flatten().fold(10.0, f64::max);
     let decades = most.log10().ceil().max(1.0);
-    // A slowdown is at least 1, which is one column wide. What was never answered reaches the end.
+    // The smallest slowdown, 1, is one column wide. An infinite one fills all columns.
     let columns_of = |value: Option<f64>| {
         let share = value.map_or(1.0, |value| value.max(1.0).log10() / decades);
         1 + (share * (COLUMNS - 1) as f64).round() as usize
@@ -257,7 +257,7 @@ fn axis(name_columns: usize, decades: usize) -> String {
     for power in 0..=decades {
         let place = name_columns + 2 + power * (COLUMNS - 1) / decades;
         let label = grouped(10_u64.pow(power as u32));
-        // Not beyond the bars, where the legend is.
+        // A label must not run into the legend to the right of the bars.
         let start = place.min(name_columns + 2 + COLUMNS - label.len());
         line.extend(std::iter::repeat_n(' ', start.saturating_sub(line.chars().count())));
         line += &label;

@@ -26,11 +26,11 @@ pub(crate) struct Simulated {
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
-    /// The same slowdowns in batches, so that they can be joined with other runs.
+    /// The slowdowns in batches, so that they can be joined with those of other runs.
     #[serde(skip)]
     pub(crate) slowdowns: ByClass<Sample>,
-    /// Where the policy follows measurements: its choice in virtual time, if the server chose
-    /// something else.
+    /// The choices of virtual time and of the server, if they differ. Only for a policy that
+    /// follows measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disagreement: Option<String>,
     /// Under `isolated`: how many replies named the worker that the flow map predicted.
@@ -38,7 +38,7 @@ pub(crate) struct Simulated {
     pub(crate) sockets: Option<Sockets>,
 }
 
-/// How well answers agree with the flow map.
+/// How often answers came from the worker that the flow map predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sockets {
     /// The number of requests that were served.
@@ -49,7 +49,7 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// How many answers of `exchange` came from another worker than the flow map predicts. Requests
-    /// that were not served are left out, because their replies name no worker.
+    /// that were not served do not count, because their replies name no worker.
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {
@@ -83,9 +83,9 @@ impl Simulated {
     }
 }
 
-/// Simulates the run of `plan` with the requests of `exchange` under `policy`. `server` is what the
-/// server with these `settings` said at the end; `socket_of` is its socket for each flow. `None` if
-/// the run offered nothing.
+/// Simulates the run of `plan` with the requests of `exchange` under `policy`. `server` is the last
+/// `/latency` of the server, which had these `settings`. `socket_of` is its socket for each flow.
+/// `None` if the run has no request.
 pub(crate) fn simulated(
     settings: &ServerSettings,
     policy: &str,
@@ -95,7 +95,7 @@ pub(crate) fn simulated(
     server: &ServerView,
 ) -> Option<Simulated> {
     let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, socket_of, exchange);
-    // An interrupt may have come before the first request.
+    // There is no request if the user interrupts the run before the first one.
     let policy: PolicyName = policy.parse().ok().filter(|_| !offered.requests.is_empty())?;
     let fit = offered.fit().tuned(|tuning| {
         tuning.budget = settings.slice;
@@ -103,7 +103,8 @@ pub(crate) fn simulated(
         tuning.classified = settings.classified();
         tuning.objective = settings.arguments.optimise;
         if settings.burn == Burn::Sleep {
-            // As a server takes it, which weighs what an emulated core is charged.
+            // A server with emulated cores decides by the overheads that it charges, so the
+            // simulation does too.
             tuning.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
             tuning.look_cost = settings.overheads.look;
             tuning.notice_cost = settings.overheads.notice;
@@ -160,7 +161,8 @@ mod tests {
         offered.server(&offered.fit(), policy.parse().expect("a policy")).0
     }
 
-    // Is it told that a server has decided for something else than virtual time, and only then?
+    // Is a difference between the decisions of server and virtual time reported, unless noise
+    // explains it?
     #[test]
     fn decisions_are_alike_up_to_what_noise_makes_of_them() {
         let made = made("levels");
@@ -184,7 +186,8 @@ mod tests {
         }
     }
 
-    // Does an answer of another worker count, and no refusal? All refusals name worker 0.
+    // Does an answer of another worker count as a disagreement? A refusal must not: all refusals
+    // name worker 0.
     #[test]
     fn a_refusal_says_nothing_of_its_socket() {
         let reply = |status, worker| {

@@ -1,11 +1,12 @@
-//! How much better or worse one policy is than another, over all rounds.
+//! Verdicts: how much better or worse one policy is than another, over all rounds.
 //!
 //! Each round gives one ratio of the two policies' percentiles. The interval is a Student's t
 //! interval of the mean of the ratios' logarithms, so it includes differences between runs of one
 //! server. The percentile is chosen before anything is measured: see [`percentiles`].
 //!
-//! A late host can only raise a percentile, which is then an upper bound. So a round has a lower
-//! and an upper ratio, from which the ends of the interval follow. A verdict may have only one end.
+//! A late host can only raise a percentile, so the percentile is then an upper bound. Each round
+//! has a lower and an upper ratio; they give the two ends of the interval. A verdict may have only
+//! one end.
 
 use crate::compare::pooled::{by_arm, counts};
 use crate::compare::virtual_time::VirtualTime;
@@ -20,9 +21,9 @@ use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
-/// So many independent values must be expected above a percentile before a verdict uses it.
+/// A verdict uses a percentile only if at least this many independent values are expected above it.
 const ABOVE_MIN: f64 = 6.0;
-/// Rounds that a verdict needs if more are made. It also needs half of them.
+/// If a comparison has several rounds, a verdict needs this many, and half of all.
 const ROUNDS_MIN: usize = 3;
 /// The percentiles that a verdict may use.
 const TOLD: [Percentile; 3] = [Percentile::P99_9, Percentile::P99, Percentile::P90];
@@ -37,7 +38,7 @@ pub(crate) struct Verdict {
     percentile: Percentile,
     /// Rounds in which the runs of both count.
     rounds: usize,
-    /// The other arm's percentile of what is compared over this arm's. Above 1, `policy` is
+    /// The percentile of the other arm divided by the percentile of this arm. Above 1, `policy` is
     /// better. `None` if no round knows both.
     ratio: Option<f64>,
     /// The lower end of its 95 % interval; `None` without one.
@@ -59,8 +60,8 @@ pub(crate) struct Question<'a> {
     percentile: Percentile,
 }
 
-/// The questions about `arms`. The last policy is compared with the first, for light requests and
-/// for heavy ones, if there are any. It is compared with the second for light ones.
+/// The questions about `arms`. The last policy is compared with the first: for light requests, and
+/// for heavy ones if there are any. It is compared with the second for light requests only.
 pub(crate) fn questions<'a>(arms: &[&'a str], has_heavy: bool, percentiles: &ByClass<Percentile>) -> Vec<Question<'a>> {
     let [first, others @ ..] = arms else { return Vec::new() };
     let Some(policy) = others.last() else { return Vec::new() };
@@ -88,9 +89,10 @@ pub(crate) fn verdicts(
     questions.iter().map(one).collect()
 }
 
-/// The highest percentile of each class, at least p90, that `rounds` rounds of `plan` can tell. At
-/// least six independent values must be expected above it. Requests that wait behind the same heavy
-/// request count as one.
+/// The percentile that verdicts use, for each class: the highest of p90, p99 and p99.9 for which
+/// there are enough values. At least six independent values must be expected above it in `rounds`
+/// rounds of `plan`. If no percentile has as many, p90. Requests that wait behind the same heavy
+/// request count as one value.
 pub(crate) fn percentiles(plan: &Plan, requests: &[Request], rounds: u64) -> ByClass<Percentile> {
     let memory = memory_of(plan, requests, plan.load());
     let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
@@ -116,8 +118,8 @@ impl Question<'_> {
 }
 
 impl VirtualTime {
-    /// The ratio of both policies' figures. Above 1, `question`'s policy is better. `None` for two
-    /// arms of one policy, which virtual time simulates once.
+    /// The ratio of the figures of both policies. Above 1, the policy of `question` is better.
+    /// `None` for two arms of one policy, because virtual time simulates each policy once.
     fn ratio(&self, question: &Question<'_>) -> Option<f64> {
         let [policy, against] =
             [question.policy, question.against].map(|arm| arm.split('#').next().unwrap_or_default());
@@ -157,7 +159,7 @@ impl Verdict {
     pub(crate) fn said(&self) -> String {
         let Verdict { policy, against, percentile, .. } = self;
         let class = if self.class == ALL_CLASSES { "all" } else { self.class };
-        // The larger side is told: "2x higher", not "0.5x lower".
+        // The ratio is shown so that it is above 1: "2x higher", not "0.5x lower".
         let is_worse = self.high.is_some_and(|high| high < 1.0);
         let over = |value: Option<f64>| value.map(|value| 1.0 / value);
         let (word, ratio, low, high) = match is_worse {
@@ -183,7 +185,8 @@ impl Verdict {
     }
 }
 
-/// The rounds: pairs of valid runs of both policies, with the same seed if possible.
+/// Pairs of valid runs of both policies, one pair for each round. They have the same seed if
+/// possible.
 fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r ComparedRun, &'r ComparedRun)> {
     let [own, mut other] = [own, other].map(|runs| runs.iter().copied().filter(|run| counts(run)).collect::<Vec<_>>());
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
@@ -193,26 +196,27 @@ fn pairs<'r>(own: &[&'r ComparedRun], other: &[&'r ComparedRun]) -> Vec<(&'r Com
             None => alone.push(run),
         }
     }
-    // A run that was repeated has another seed.
+    // A repeated run has another seed, so it is paired with any run that is left.
     pairs.extend(alone.into_iter().zip(other));
     pairs
 }
 
-/// The rounds that the host did not disturb if there are enough, otherwise all rounds.
+/// The rounds that the host did not disturb if there are enough of them, otherwise all rounds.
 fn sharpest(ratios: Vec<Interval>) -> Vec<Interval> {
     let exact: Vec<Interval> = ratios.iter().copied().filter(|ratio| ratio.low == ratio.high).collect();
     if exact.len() >= ROUNDS_MIN && 2 * exact.len() >= ratios.len() { exact } else { ratios }
 }
 
-/// The ratio of one round: one percentile lies in the interval `above`, the other in `below`.
+/// The ratio of one round: a percentile in the interval `above`, over a percentile in the interval
+/// `below`.
 fn ratio(above: Interval, below: Interval) -> Interval {
     let low = if below.high.is_finite() && below.high > 0.0 { above.low / below.high } else { 0.0 };
     let high = if below.low > 0.0 { above.high / below.low } else { f64::INFINITY };
     Interval { low, high }
 }
 
-/// The mean ratio of several rounds if all have one, and its interval. The interval is one-sided if
-/// rounds know only one side.
+/// The mean ratio of several rounds, and its interval. There is no mean if a ratio is not exact. If
+/// rounds know only one side of their ratios, the interval has only one end.
 fn over_rounds(ratios: &[Interval]) -> (Option<f64>, Interval) {
     let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| (ratio.low, ratio.high)).unzip();
     let (least, most) = (stats::of_runs(&lows), stats::of_runs(&highs));
@@ -266,8 +270,8 @@ mod tests {
         Interval { low, high: f64::INFINITY }
     }
 
-    // Is the interval that of Student's t for the logarithms, and does a round without an answer
-    // leave one side?
+    // Is the interval Student's t interval for the logarithms? Does a round with an infinite
+    // percentile leave the interval one end?
     #[test]
     fn rounds_give_one_interval() {
         let (mean, interval) = over_rounds(&[2.0, 4.0, 8.0].map(known));
@@ -280,7 +284,7 @@ mod tests {
         assert_eq!(over_rounds(&[]), (None, Interval::UNKNOWN));
     }
 
-    // Does what is not known of one side, or raised by the host, leave the ratio one end?
+    // If one side is not known, or the host raised it, does the ratio have only one end?
     #[test]
     fn a_ratio_has_the_ends_that_both_sides_know() {
         let between = |low, high| Interval { low, high };
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(ratio(between(0.0, 8.0), known(2.0)), between(0.0, 4.0), "theirs is at most 8");
     }
 
-    // Do three of five rounds that the host left alone suffice, and do two leave one end?
+    // Are three undisturbed rounds of five enough for both ends, and two not?
     #[test]
     fn rounds_without_a_disturbance_go_first() {
         let rounds = |exact: usize| {
@@ -303,7 +307,7 @@ mod tests {
         assert_eq!([5, 4, 3, 2, 0].map(rounds), [5, 4, 3, 5, 5]);
     }
 
-    // Does the percentile follow from the number of requests, and from how many wait together?
+    // Does the percentile depend on the number of requests, and on how many of them wait together?
     #[test]
     fn the_percentile_is_what_the_plan_supports() {
         let plan = |cost: &str, rate: f64| Plan {
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!(of(&alike, 4, ALL_CLASSES), Percentile::P99_9);
         assert_eq!(of(&plan("fixed:10us", 500.0), 1, ALL_CLASSES), Percentile::P99);
         assert_eq!(of(&plan("fixed:10us", 5.0), 1, ALL_CLASSES), Percentile::P90);
-        // Of 60,000 requests, 14 in a row wait behind the same heavy one where the load is .7.
+        // Of 60,000 requests at a load of .7, about 14 in a row wait behind the same heavy request.
         let mixed = Plan { workers: Some(1), ..plan("bimodal:0.99:10us:1ms", 35_000.0) };
         assert_eq!([4, 1].map(|rounds| of(&mixed, rounds, LIGHT)), [Percentile::P99_9, Percentile::P99]);
         assert_eq!([4, 1].map(|rounds| of(&mixed, rounds, HEAVY)), [Percentile::P99; 2]);

@@ -1,5 +1,5 @@
-//! The same policies in virtual time, on as many workers as in the literature, however few CPUs
-//! this machine has.
+//! The same policies in virtual time, on 14 workers as in the literature, however few CPUs this
+//! machine has.
 
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::lab::stats::Block;
@@ -12,7 +12,7 @@ use forebay::inside::emulation::overheads::Overheads;
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// All policies in virtual time.
+/// The results of all policies.
 #[derive(Debug, Serialize)]
 pub(crate) struct VirtualTime {
     pub(crate) workers: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Policy {
 }
 
 /// Simulates each policy that exists in virtual time. `None` if the mix shifts or the load exceeds
-/// the capacity, because the figures then depend on the length of the run.
+/// the capacity: figures then depend on the length of the run.
 pub(crate) fn simulate_all(settings: &ServerSettings) -> Option<VirtualTime> {
     let arguments = &settings.arguments;
     let offer = &arguments.offer;

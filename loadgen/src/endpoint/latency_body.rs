@@ -1,16 +1,16 @@
-//! Checks the body of `GET /latency` ([`LATENCY_SCHEMAS`]), because figures must not rest on an
-//! unknown body. It ignores keys that `loadgen` does not read, except within `fates`, whose sum has
-//! to be known.
+//! Checks the body of `GET /latency` ([`LATENCY_SCHEMAS`]) before `loadgen` uses its figures. Keys
+//! that `loadgen` does not read are ignored, except within `fates`: all fates must be known,
+//! because they are summed.
 
 use crate::text::escaped;
 use forebay::fate::Fate;
 use forebay::metrics::LATENCY_SCHEMAS;
 use serde_json::{Map, Value};
 
-/// The key for datagrams that never reached the server, beside its fates. It is `null` if the
-/// server cannot count them.
+/// The key beside the fates for datagrams that the kernel dropped before the server. It is `null`
+/// if the server cannot count them.
 const KERNEL_DROPPED: &str = "kernel_dropped";
-/// A message shows at most this much of a wrong value.
+/// A message shows at most this many characters of a wrong value.
 const SHOWN_CHARS: usize = 40;
 
 /// Checks `body`. The error describes its first problem: the field's path, its value, and the
@@ -91,7 +91,7 @@ mod tests {
         metrics.recorder(0).received(3);
         let body = Collector::new(&metrics).snapshot(Gauges::default()).to_json();
         let mut body: Value = serde_json::from_str(&body).expect("JSON");
-        // A server that was never set up has an empty description.
+        // Only a server that is set up describes itself, so the test does.
         body["policy"] = json!("steal");
         body["workers"] = json!(2);
         body["burn"] = json!("cpu");
@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(check(&other), Ok(()), "a server of the schema before");
     }
 
-    // Method: one field after the other is taken away, and each is replaced by something else.
+    // Is each field that `loadgen` reads also checked? Method: remove each field, and replace it by
+    // wrong values.
     #[test]
     fn every_field_that_is_read_is_looked_at() {
         let fields = ["/schema", "/policy", "/workers", "/burn", "/time_scale", "/fates"];

@@ -1,4 +1,4 @@
-//! The server's admin endpoint: its description and its counters.
+//! The client of a server's admin endpoint: reads the server's description and its counters.
 
 mod latency_body;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The timeout of a request: an admin endpoint answers within 100 ms under any load.
+/// The timeout of a request. An admin endpoint answers within 100 ms under any load.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest text taken from a server; names of policies are shorter.
@@ -26,7 +26,7 @@ pub struct Endpoint {
     authority: String,
 }
 
-/// The body of `GET /latency`. The keys that are read have been checked.
+/// The body of `GET /latency`, after a check of the keys that `loadgen` reads.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ServerView {
@@ -49,8 +49,8 @@ impl Endpoint {
         Ok(Endpoint { authority: authority.to_owned() })
     }
 
-    /// The address where the server of `view` receives requests, as seen from this host. For a
-    /// wildcard address it is the host of the admin endpoint.
+    /// The address where the server of `view` receives requests, as seen from this host. If the
+    /// server listens on a wildcard address, the host of its admin endpoint.
     ///
     /// # Errors
     /// A usage failure if the server gives no address, or gives its loopback address from another
@@ -109,19 +109,19 @@ impl ServerView {
         self.number("/workers").and_then(|workers| u16::try_from(workers).ok()).filter(|workers| *workers > 0)
     }
 
-    /// The factor by which the server expects costs to be multiplied.
+    /// The factor by which the server expects costs to be multiplied; `--time-scale` sets it.
     pub(crate) fn time_scale(&self) -> Option<u64> {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
-    /// What each step costs the server's emulated cores; [`Overheads::NONE`] if cores are real or
-    /// pay nothing.
+    /// The costs of steps that the server charges its emulated cores; [`Overheads::NONE`] if cores
+    /// are real or not charged.
     ///
     /// # Errors
     /// If the answer names unknown overheads.
     pub(crate) fn overheads(&self) -> Result<Overheads, String> {
         let Some(text) = self.body.get("overheads").and_then(Value::as_str) else { return Ok(Overheads::NONE) };
-        // A name of a file would be one of this host.
+        // A file name would name a file of this host, which is not the server's.
         let parsed = text.parse().ok().filter(|_| !text.starts_with("file:") && text != "measured");
         parsed.ok_or_else(|| format!("--admin: the server's overheads are unknown here: {}", escaped(text)))
     }
@@ -133,7 +133,7 @@ impl ServerView {
         (of("policy").and_then(Value::as_str), of("budget_us").and_then(Value::as_f64))
     }
 
-    /// Start of the server since the Unix epoch; `None` if it does not give it.
+    /// When the server started, in seconds since the Unix epoch; `None` if it does not say.
     pub(crate) fn start_time_seconds(&self) -> Option<f64> {
         self.body.get("start_time_seconds")?.as_f64()
     }
@@ -148,17 +148,17 @@ impl ServerView {
         self.number("/fates/in_flight").unwrap_or(0)
     }
 
-    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where
-    /// the server cannot count them.
+    /// Datagrams that the kernel dropped at the server's sockets since the server's start; `None`
+    /// if the server cannot count them.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         self.number("/fates/kernel_dropped")
     }
 
-    /// With emulated cores, since the server's start: microseconds that its workers should have
-    /// slept, and microseconds that they overslept.
+    /// For emulated cores, since the server's start: microseconds that its workers should have
+    /// slept, and microseconds that they slept too long.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
         let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
-        // The share of nothing is null.
+        // If the cores never slept, the share in the body is `null`.
         if slept_us == 0.0 {
             return Some((0.0, 0.0));
         }
@@ -171,7 +171,7 @@ impl ServerView {
     }
 
     /// Microseconds that all workers spent in handlers since the server's start. On emulated cores
-    /// charged steps count too. `None` if the server does not tell.
+    /// charged steps count too. `None` if the server does not say.
     pub fn busy_us(&self) -> Option<f64> {
         let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
         Some(self.body.get("busy_us")?.as_f64()? + charged)
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    // Is the server found where it listens, or at the host of its admin endpoint, and does an error
-    // say why not?
+    // Is a server found at its own address, or at the host of its admin endpoint? If not, does the
+    // error say why?
     #[test]
     fn the_target_is_where_the_server_says() {
         let target = |admin: &str, listen: &str| {
@@ -226,7 +226,7 @@ mod tests {
         assert!(target("127.0.0.1:9001", "\u{1b}[2J").contains("does not say where it receives: add --target"));
     }
 
-    // Is what is not known told from nothing, and what is charged read as it was written?
+    // Is a missing figure told apart from zero, and are overheads read as they were written?
     #[test]
     fn overheads_are_read_by_name() {
         let body = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}, "overheads": "lab"});
@@ -239,8 +239,8 @@ mod tests {
         }
     }
 
-    // Does a server answer that is asked by a name of its own, which it takes for that of another
-    // site's page?
+    // Is the request's host `localhost`? A server refuses requests with an unknown host name,
+    // because another site's page may have sent them.
     #[test]
     fn a_server_is_asked_as_localhost() {
         use std::io::{Read as _, Write as _};

@@ -1,8 +1,8 @@
-//! The laboratory: virtual time, the commands that use it, and the costs of a server's steps.
+//! The laboratory: virtual time, the commands that use it, and measurements of a server's steps.
 //!
-//! `workload`, `stats` (confidence intervals) and `sim` (virtual time instead of threads) depend on
-//! no command; `forebay` compiles them for its tests. `study` is the common part of `simulate` and
-//! `plan`.
+//! `workload`, `stats` (confidence intervals) and `sim` (virtual time instead of threads) do not
+//! depend on any command, because `forebay` compiles these three for its tests. `simulate` and
+//! `plan` share the code in `study`.
 
 mod calibrate;
 pub(crate) mod plan;

@@ -1,5 +1,5 @@
-//! Does the admin endpoint answer at once whatever the workers do? Method: pages asked for while
-//! all workers are held.
+//! Does the admin endpoint answer at once while all workers are busy? Method: pages are requested
+//! while a handler holds all workers.
 
 mod slow;
 mod stages;
@@ -8,13 +8,13 @@ use crate::support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 
-// The fastest of thirty counts: a page that waits for a worker waits every time, for all are held
-// all the while.
+// The fastest of thirty requests counts. If a page waited for a worker, it would wait each time,
+// because all workers are held throughout.
 #[test]
 fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();
     let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "2")]);
-    // Two workers, whose sockets get what the kernel gives them: some requests wait behind others.
+    // Two workers. The kernel chooses their sockets, so some requests wait behind others.
     let (mut sent, mut next) = (0, clock::now());
     await_until(
         || {
@@ -46,7 +46,7 @@ fn busy_workers_do_not_hold_the_endpoint_up() {
     server.quiescent(sent as u64);
 }
 
-// Of each class, in a worker or in a queue, until all have ended.
+// Is the oldest request of each class shown, in a worker or in a queue, until all have ended?
 #[test]
 fn the_oldest_request_is_shown() {
     let _alone = alone();

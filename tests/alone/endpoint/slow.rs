@@ -1,5 +1,5 @@
-//! Does `/slow` name what a request waited for? Method: a cause is planted, and then a light
-//! request comes. Its culprit is read while it waits, and after its end.
+//! Does `/slow` name the cause for which a request waited? Method: plant a cause, then send a light
+//! request. Read its culprit while it waits, and after its end.
 
 use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -14,7 +14,8 @@ use thread_priority::{
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// A request is its class, what it does, its flow (0 is none) and how many milliseconds it takes.
+/// A request has four bytes: its class, its action, its flow (0 is none) and its duration in
+/// milliseconds.
 pub(super) struct Planted;
 
 impl Handler for Planted {
@@ -58,8 +59,8 @@ impl Handler for Planted {
     }
 }
 
-/// For how long a CPU stood still, at most, as one of a virtual machine may, or was not given to
-/// who asks.
+/// The longest time for which a CPU stood still, or was not given to a thread that needed it. This
+/// happens on virtual machines.
 struct Still {
     /// The last reading of the clock by requests that spin, one after the other.
     spun: AtomicU64,
@@ -80,7 +81,7 @@ impl Still {
         self.longest.fetch_max(time.get(), Ordering::Relaxed);
     }
 
-    /// The longest time since this was last asked.
+    /// The longest time since the last call.
     fn take_longest(&self) -> Nanos {
         self.spun.store(0, Ordering::Relaxed);
         Nanos::new(self.longest.swap(0, Ordering::Relaxed))
@@ -91,32 +92,32 @@ fn slow(admin: SocketAddr) -> Value {
     serde_json::from_str(&page(admin, "/slow")).expect("JSON")
 }
 
-/// What is said of a request: cause, and the class that is to blame.
+/// The answer about a request: the cause, and the class that is to blame.
 type Said = (String, Option<u64>);
 
-/// What is said of an entry of a list.
+/// The answer in an entry of a list.
 fn culprit(entry: &Value) -> Said {
     let culprit = &entry["culprit"];
     (culprit["cause"].as_str().unwrap_or("unknown").to_owned(), culprit["class"].as_u64())
 }
 
-/// What is said of those of class 0 in a list, by number.
+/// The answers about requests of class 0 in a list, by number.
 fn said(list: &Value) -> BTreeMap<u64, Said> {
     let of_class = |entry: &&Value| entry["class"] == 0;
     let numbered = |entry: &Value| (entry["request"].as_u64().expect("a number"), culprit(entry));
     list.as_array().expect("a list").iter().filter(of_class).map(numbered).collect()
 }
 
-/// Lets the calling thread, and those that it makes, run before all others: nothing here takes
-/// long. Then a busy machine is no cause of its own.
+/// Gives the calling thread, and threads that it starts, priority over all others. They run only
+/// briefly. Then a busy machine cannot be the cause.
 pub(super) fn before_others() {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).expect("root may");
 }
 
-/// Sends `plants`, and a light request once they are at work. Returns what is said of the light one
-/// while it waits, in the server or in the socket, and at the end. It is asked `after` so many
-/// milliseconds.
+/// Sends `plants`, and a light request once they run. Returns the answers about the light request:
+/// one while it waits, in the server or in the socket, and one at the end. The first is read
+/// `after` this many milliseconds.
 pub(super) fn plant(
     admin: SocketAddr,
     client: &UdpSocket,
@@ -130,24 +131,24 @@ pub(super) fn plant(
     }
     let at_work = |now: &Value| match plants {
         [[_, b's', ..], ..] => !now["waiting"][0].is_null(),
-        // They may have ended before the answer, and the light one comes behind them anyway.
+        // They may have ended before the answer, but the light request is behind them anyway.
         [_, _, ..] => true,
         _ => now["workers"].as_array().expect("a list").iter().any(|worker| worker["running"]["class"] == 1),
     };
-    // On a busy host it may have ended before the first answer. This time is then one in which a
-    // CPU stood still.
+    // On a busy host it may have ended before the first answer. Then this time counts as time in
+    // which a CPU stood still.
     await_until(|| clock::now().minus(began_at) > MS(1_000) || at_work(&slow(admin)), "no page comes");
     client.send(&light).expect("sent");
     thread::sleep(MS(after).into());
     let mut now = slow(admin);
-    // Of many requests, the worker may be between two.
+    // With many requests, the worker may be between two of them.
     if plants.len() > 1 && now["workers"][0]["running"].is_null() {
         now = slow(admin);
     }
-    // The answers may take a while where many requests are explained; what was planted takes 35 ms
+    // If many requests are explained, the answers take some time. The planted requests take 35 ms
     // longer than `after`.
     STILL.saw(clock::now().minus(began_at).minus(MS(after + 25)));
-    // Of those that the server has the light one came last.
+    // Of the requests in the server, the light one came last.
     let waiting = said(&now["waiting"]).pop_last().filter(|(_, (cause, _))| cause != "unknown");
     let meanwhile = waiting.map_or_else(|| culprit(&now["sockets"][0]), |(_, said)| said);
     (0..=plants.len()).for_each(|_| _ = receive_bytes(client));
@@ -157,9 +158,9 @@ pub(super) fn plant(
 
 type Culprit = (&'static str, Option<u64>);
 
-/// Plants a case until what is said is as expected; `None` then. A busy host is now and then a
-/// culprit of its own, or lets the answer come late. What is wrong in the server is so each time:
-/// three wrong answers while no CPU stood still count.
+/// Plants a case until the answer is as expected, and then returns `None`. A busy host is sometimes
+/// a culprit itself, or delays the answer. A bug of the server shows every time. So the case fails
+/// after three wrong answers during which no CPU stood still.
 fn wrong<const N: usize>(
     case: &str,
     expected: [&[Culprit]; N],
@@ -184,16 +185,16 @@ fn wrong<const N: usize>(
     Some(format!("{case}: {heard:?} in place of {expected:?}"))
 }
 
-/// The cases of each kind and policy: one, or as many as the environment says.
+/// The number of cases of each kind and policy: one, or the number in the environment.
 fn seeds() -> std::ops::Range<u8> {
     0..std::env::var("SEEDS").map_or(1, |seeds| seeds.parse().expect("a number"))
 }
 
-/// What is planted: requests, what may be said while a light one waits for them, and what must be
-/// said afterwards.
+/// A case: the planted requests, the allowed answers while a light request waits, and the required
+/// answer afterwards.
 struct Case {
     kind: &'static str,
-    /// Under which settings.
+    /// The settings to try.
     settings: Vec<Vec<(&'static str, &'static str)>>,
     plants: fn(u8) -> Vec<[u8; 4]>,
     light: [u8; 4],
@@ -210,8 +211,8 @@ const POLICIES: [&str; 4] = ["steal", "levels", "auto", "shed"];
 const LIGHT: [u8; 4] = [0, b'-', 0, 0];
 
 impl Case {
-    /// A request that runs without checkpoints, or with some; a flow that is busy; many requests.
-    /// Workers of another pool, and a permit that another request has.
+    /// The causes: a request without checkpoints, a request with some, a busy flow, many requests.
+    /// Further ones are workers of another pool, and a permit that another request has.
     fn all() -> [Case; 6] {
         let by = |cause| (cause, Some(1));
         let on = |workers, policies: [&'static str; 4]| {
@@ -222,7 +223,7 @@ impl Case {
             let of = [("policy", "pools"), ("workers", workers), ("pools", pools)];
             ["none", "header"].map(|classify| [&of[..], &[("classify", classify)]].concat())
         });
-        // Other policies let nothing run on.
+        // Under these policies a request keeps its worker.
         let stays = on("1", ["steal", "isolated", "global", "shed"]);
         let shared = on("2", ["steal", "levels", "auto", "global"]);
         let case = |kind, settings, light, plants, meanwhile, afterwards| Case {
@@ -234,15 +235,15 @@ impl Case {
             afterwards,
         };
         let one = || on("1", POLICIES);
-        // Of a flow, the request before it has no name yet; of many, the socket waits for the one
-        // that runs.
+        // The request before it in a flow has no name yet. With many requests, the socket waits for
+        // the running one.
         let (flow, many, run) = (("flow", None), by("no_free_worker"), by("running"));
         [
             case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], [run; 2], by("no_checkpoint")),
             case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], [run, by("order")], by("order")),
             case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], ("flow", Some(0))),
-            // None takes as long as the light one waits. They spin: a CPU that halts may be late by
-            // several ms.
+            // Each takes less time than the light one waits. They spin, because a CPU that halts
+            // may wake several ms late.
             case("many", one(), LIGHT, |n| vec![[1, b'x', 0, 1]; usize::from(60 + 6 * n)], [run, many], many),
             case("permit", shared, [0, b'u', 0, 1], |n| vec![[1, b'u', 0, takes(n)]], [by("permit"); 2], by("permit")),
             case(
@@ -300,8 +301,8 @@ fn a_cpu_that_others_use_is_named() {
             }
             let client = client(&server);
             for seed in seeds() {
-                // The kernel counts a wait for the CPU when it is over. A CPU that stands still is
-                // what is planted: so none of the tries counts as one without.
+                // The kernel counts a wait for the CPU only when the wait is over. Here a CPU that
+                // stands still is the planted cause, so each attempt counts.
                 let plants = [[1, b'x', 0, 40 + takes(seed)]];
                 let planted = || (plant(server.admin, &client, &plants, LIGHT, 60), MS(5));
                 assert_eq!(wrong(policy, [&[("run_queue", None)]; 2], planted), None);
@@ -310,8 +311,8 @@ fn a_cpu_that_others_use_is_named() {
     }
 }
 
-/// Judges what is said of a request that came while a process was stopped, and of one that came
-/// while its worker was.
+/// Judges the answers about two requests: one came while the process was stopped, and one while its
+/// worker was stopped.
 fn stopped([stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, expected: Culprit) {
     at_once(POLICIES, |policy| {
         let server = Forebay::start(&["--policy", policy, "--workers", "1", "--wait", "park"]);
@@ -333,7 +334,8 @@ fn stopped([stop, go]: [fn(&Forebay); 2], takes: fn(u8) -> Nanos, asked: bool, e
     });
 }
 
-// Is it the process if that stands still? Nobody can ask it meanwhile.
+// If the whole process stands still, is it named as the cause? The endpoint does not answer
+// meanwhile.
 #[test]
 fn a_process_that_stands_still_is_named() {
     let _alone = alone();
@@ -354,8 +356,8 @@ fn worker(server: &Forebay) -> Pid {
     server.thread_ids()["forebay-0"]
 }
 
-// Is it the worker that sleeps, though something waits in its socket? Method: a tracer stops its
-// thread.
+// If a worker sleeps though a datagram waits in its socket, is the worker named? Method: a tracer
+// stops its thread.
 #[test]
 fn a_worker_that_does_not_wake_is_named() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! What the endpoint says of the stages of requests: no more than the client waited, and no less
-//! than it must be.
+//! Are the stages of a request at the endpoint consistent: no longer than the client waited, and no
+//! shorter than the work takes?
 
 use crate::support::prelude::*;
 
@@ -9,8 +9,8 @@ fn stages_are_no_longer_than_the_client_waited() {
     let _alone = alone();
     const REQUESTS: u64 = 20;
     let cost = Nanos::from_millis(20);
-    // Not calibrated, which on a busy machine may go wrong by far: 8 M rounds, of which no core
-    // does more than 5 a nanosecond.
+    // Not calibrated, because calibration may be wrong on a busy machine: 8 M rounds, of which no
+    // core does more than 5 per nanosecond.
     let spin = Bench::new(Spin::new(Burner::Cpu { rounds_per_1024_ns: 410 }, 1), Nanos::from_secs(10));
     let least = Nanos::from_micros(1_600);
     let server = Running::start(&[("policy", "isolated"), ("workers", "1")], spin);
@@ -27,7 +27,7 @@ fn stages_are_no_longer_than_the_client_waited() {
     }
     let body = measured(&server, REQUESTS);
     let of = |stage: &str, figure: &str| body["since_start"][stage]["short"][figure].as_f64().expect("a time");
-    // A histogram is 0.1 % too high at most.
+    // A histogram is at most 0.1 % too high.
     assert!(of("service", "max") <= longest.as_micros_f64() * 1.001, "{longest}: {body}");
     assert!(of("service", "p50") >= least.as_micros_f64(), "{body}");
     // A system call takes longer than 0.1 us everywhere.
@@ -36,7 +36,7 @@ fn stages_are_no_longer_than_the_client_waited() {
     assert!(sent >= 0.1e-6 * REQUESTS as f64, "{sent} s");
 }
 
-/// The body of `/latency` once so many requests are in it.
+/// The body of `/latency` once it contains this many requests.
 fn measured(server: &Running, requests: u64) -> Value {
     let mut body = Value::Null;
     await_until(
@@ -49,9 +49,9 @@ fn measured(server: &Running, requests: u64) -> Value {
     body
 }
 
-// In the socket of a busy worker, and behind another one of its batch; in the reply and on both
-// pages. Method: two requests come while the only worker is in a third, so that they are received
-// together.
+// Does waiting count in the right stage: in the socket of a busy worker, and behind another request
+// of its batch? Checked in the reply and on both pages. Method: two requests arrive while the only
+// worker runs a third, so the worker receives them together.
 #[test]
 fn waiting_counts_where_it_was() {
     let _alone = alone();

@@ -1,6 +1,6 @@
-//! Does a restart lose nothing when a successor takes the sockets over? Method: several binaries
-//! after one another. The full size:
-//! `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
+//! Is no request lost in a restart, if a successor takes the sockets over? Method: several binaries
+//! one after another. The full size: `FOREBAY_HANDOVER=1000000 cargo test --test alone
+//! handover::a_restart -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
@@ -15,7 +15,7 @@ fn requests() -> u64 {
     size.unwrap_or(PER_SECOND)
 }
 
-/// `received` and `kernel_dropped` in the summary of a server that answered all that it received.
+/// `received` and `kernel_dropped` in the summary of a server that answered every received request.
 #[track_caller]
 fn all_answered(said: &str) -> (u64, u64) {
     let received = figure(said, "received");
@@ -51,19 +51,19 @@ fn a_restart_loses_nothing() {
     assert!(!place.path().exists(), "the last one removes the socket");
 }
 
-// Sockets overflow before, while and after they change hands; what was sent is what both received
-// and what was dropped.
+// Is each drop counted by exactly one of both servers? Sockets overflow before, during and after
+// the hand-over. The number sent must be the sum of both servers' received and dropped datagrams.
 #[test]
 fn drops_are_counted_by_one_of_both() {
     let _alone = alone();
     let mut place = Place::new("spin");
-    // Under it what is too much waits in sockets, so that none is shed from a full queue.
+    // Under this policy the surplus waits in sockets, so none is shed from a full queue.
     place.flags.push(("--policy", "steal".to_owned()));
     let first = place.start();
     let (client, admin) = (Client::new(first.udp), first.admin);
     let sent = Cell::new(0);
-    // Twice what a socket holds: on a busy host a server keeps up with less, while this thread asks
-    // whether it is enough.
+    // Twice the capacity of a socket. On a busy host a server keeps up with less, while this thread
+    // checks whether it is enough.
     let flood = |enough: &mut dyn FnMut() -> bool| {
         let give_up = clock::now().plus(GIVE_UP_AFTER.times(2));
         while !enough() {
@@ -88,7 +88,8 @@ fn drops_are_counted_by_one_of_both() {
     });
 }
 
-// With what waits at each, while both workers of the predecessor are busy.
+// Are all addresses handed over, with the requests that wait at each, while both workers of the
+// predecessor are busy?
 #[test]
 fn all_addresses_are_handed_over() {
     let _alone = alone();

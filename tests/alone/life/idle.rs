@@ -1,4 +1,4 @@
-//! Does an idle server leave the machine alone, and does it answer at once when a request comes?
+//! Does an idle server use almost no CPU time, and does it answer at once when a request comes?
 //! Method: its CPU time over a quiet second before and after a burst, under every policy; then one
 //! request.
 
@@ -7,9 +7,9 @@ use crate::support::prelude::*;
 const QUIET: Nanos = Nanos::from_secs(1);
 /// 1 % of a core over [`QUIET`].
 const IDLE_MAX: Nanos = Nanos::from_millis(10);
-/// Far above a wake-up, far below the second after which the server would look around by itself.
+/// Far above a wake-up, and far below one second, after which the server would look by itself.
 const PROMPT: Nanos = Nanos::from_millis(100);
-/// Half of that second, which is what a lost wake-up takes in the mean.
+/// Half of that second. If a wake-up is lost, a request waits this long on average.
 const LOST: Nanos = Nanos::from_millis(500);
 const BURST: u64 = 2_000;
 
@@ -29,24 +29,24 @@ fn an_idle_server_burns_nothing() {
         burst(server);
         let fates = quiescent(server.admin, BURST);
         assert_eq!((fates.answered, fates.arrived()), (fates.received, Some(BURST)), "{policy}");
-        // Adding the burst up is work that belongs to it, and takes an unoptimised build a
+        // Adding up the burst's figures belongs to the burst. It takes an unoptimised build a
         // hundredth of a second.
         let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"].as_u64();
         await_until(|| measured() == Some(fates.answered), "the burst is never added up");
     }
     assert_quiet(&servers, "after a burst");
     for (policy, server) in &servers {
-        // The machine may be busy with others. So a wake-up that is lost now and then shows in the
-        // longest wait. One that is always late shows in the shortest.
+        // The machine may be busy. A wake-up that is sometimes lost shows in the longest wait. A
+        // wake-up that is always late shows in the shortest.
         let waits: Vec<Nanos> = (0..8).map(|_| wait_of(&Client::new(server.udp))).collect();
         let (shortest, longest) = (waits.iter().min().expect("eight"), waits.iter().max().expect("eight"));
         assert!(*shortest < PROMPT && *longest < LOST, "{policy}: requests after the idle time took {waits:?}");
     }
 }
 
-/// One quiet stretch of four is enough. A thread that does not come to rest burns CPU time in each
-/// stretch that follows, however rare the fault is. Sockets and threads of other processes make the
-/// look around longer, which each server takes once a second.
+/// One quiet stretch of four is enough. If a thread does not come to rest, it uses CPU time in
+/// every later stretch, however rare the fault is. Each server looks at all sockets and threads
+/// once a second, and other processes make this look longer.
 fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
     // What a start or a burst leaves to do is done in a moment, but that moment is not idle.
     thread::sleep(Nanos::from_millis(200).into());

@@ -1,7 +1,7 @@
-//! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders send more than it can serve. Its resident size after 4.5 s is compared with that
-//! after 6 s. By then `auto` has made its first choice. Where it has grown, seven times more: pages
-//! that are used for the first time do not go on. A minute of each way of datagrams:
+//! Does a busy server stay at its size, and is this the size that it states? Method: senders send
+//! more than it can serve. Its resident size after 4.5 s is compared with its size after 6 s. By
+//! then `auto` has made its first choice. If it has grown, up to seven further comparisons follow,
+//! because pages that are used for the first time stop growing. A minute of each way of datagrams:
 //! `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
@@ -9,14 +9,14 @@
 use crate::support::prelude::*;
 use forebay::inside::Memory;
 
-/// How much larger it may have become in 1.5 s, as a share: two pages of 28 MB. A byte lost with
-/// each request would be three times as much at 16,000 a second.
+/// The allowed growth in 1.5 s, as a share: two pages of 28 MB. If each request lost a byte, the
+/// growth would be three times as much at 16,000 requests a second.
 const GROWTH_MAX: f64 = 0.000_3;
-/// The same of a run that is asked for, which may take minutes.
+/// The allowed growth of a run on request, which may take minutes.
 const GROWTH_MAX_ASKED: f64 = 0.05;
 const EARLY: Nanos = Nanos::from_millis(4_500);
-/// Times in which it may grow, but not in each: as memory that has a bound is used for the first
-/// time. What is lost with each request grows in all of them.
+/// The server may grow in some of these intervals, but not in all: bounded memory is used for the
+/// first time. If each request lost memory, it would grow in all of them.
 const TIMES: usize = 24;
 const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
@@ -30,7 +30,8 @@ fn a_saturated_server_does_not_grow() {
         Some(seconds) => (seconds, &["batches", "gro"][..], GROWTH_MAX_ASKED),
     };
     for &io in ways {
-        // The gate would let in less and less, and waits of all lengths need more room, once.
+        // The gate would admit less and less. Waits of all lengths would need more histogram memory
+        // once.
         let shared = ["--workers", "2", "--handler", "spin", "--max-wait", "off", "--gate", "off"];
         let server = Forebay::start(&[&shared[..], &["--io", io]].concat());
         let of_two_workers = (0..64).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
@@ -58,15 +59,14 @@ fn a_saturated_server_does_not_grow() {
     }
 }
 
-/// Whether the last of `sizes` is larger than the one before by more than the share `growth`; also
-/// while there is no other.
+/// Whether the last of `sizes` exceeds the size before it by more than the share `growth`. True if
+/// there is only one size.
 fn grows(sizes: &[u64], growth: f64) -> bool {
     let [.., early, late] = sizes else { return true };
     *late as f64 > *early as f64 * (1.0 + growth)
 }
 
-/// Sends from several ports until it is told to stop: cheap requests and, one in a hundred, a
-/// costly one.
+/// Sends from several ports until `stop`: cheap requests and, one in a hundred, an expensive one.
 fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     let clients: Vec<Client> = (0..FLOWS).map(|_| Client::new(server.udp)).collect();
     let cheap = message(&Header::request(sender, 0, Nanos::from_micros(10)), b"payload");
@@ -80,12 +80,12 @@ fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
     }
 }
 
-// Method: anonymous memory of servers of 1 and 14 workers, whose difference leaves out what every
-// server has.
+// Method: compare the anonymous memory of servers of 1 and 14 workers. The difference excludes
+// memory that every server has.
 #[test]
 fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();
-    // Rounds of requests that come at once must not be shed, nor turned away by the gate.
+    // Rounds of simultaneous requests must not be shed, nor dropped by the gate.
     let start = |workers| Forebay::start(&["--workers", workers, "--max-wait", "off"]);
     let (small, large) = (start("1"), start("14"));
     let per_worker = || anonymous_bytes(&large).saturating_sub(anonymous_bytes(&small)) / 13;
@@ -99,7 +99,7 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let of = |server: &Forebay| (0..512).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
     let clients = of(&small).into_iter().chain(of(&large)).collect::<Vec<_>>();
     let (mut rounds, mut grown) = (0, 0);
-    // On a busy machine some workers serve nothing in a round.
+    // On a busy machine some workers serve no request in a round.
     await_until(
         || {
             fill_histograms(&clients, [0, 5], &[&small, &large]);
@@ -112,9 +112,8 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     assert!(grown as f64 <= 2.4 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
 }
 
-/// Has requests of both classes answered. After some rounds every worker has served some. The
-/// requests of a round come at once, because a worker that spins would take those that come one by
-/// one.
+/// Sends requests of both classes until each worker has served some of them. The requests of a
+/// round come at once, because otherwise one spinning worker would take them one by one.
 fn fill_histograms(clients: &[Client], classes: [u8; 2], servers: &[&Forebay]) {
     for class in classes {
         let request = message(&Header::request(1, class, Nanos::from_micros(200)), b"");
@@ -124,7 +123,7 @@ fn fill_histograms(clients: &[Client], classes: [u8; 2], servers: &[&Forebay]) {
     servers.iter().for_each(|server| drop(latency(server.admin)));
 }
 
-/// `RssAnon` of proc(5), in bytes: without the program itself, which servers share.
+/// `RssAnon` of proc(5) in bytes: memory without the program's file, which servers share.
 fn anonymous_bytes(server: &Forebay) -> u64 {
     1_024 * resident_kib(server, "RssAnon:")
 }

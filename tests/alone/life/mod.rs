@@ -1,4 +1,4 @@
-//! A server restarts, reloads, idles and stays as large as it was.
+//! Restart, reload, idle CPU time and memory of a server.
 
 mod handover;
 mod idle;

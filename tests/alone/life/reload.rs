@@ -1,7 +1,7 @@
-//! Does a running server that reads its configuration again follow what may change, without losing
-//! a request, and does a bad file change nothing? Method: the built binary, SIGHUP, and files that
-//! are written anew. The full size:
-//! `FOREBAY_RELOAD=1000000 cargo test --test alone reload:: -- --nocapture`
+//! When a running server reads its configuration again, does it apply the changes that are possible
+//! at run time, and lose no request? Does a bad file change nothing? Method: the built binary,
+//! SIGHUP, and files that the test rewrites. The full size: `FOREBAY_RELOAD=1000000 cargo test
+//! --test alone reload:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
@@ -45,7 +45,7 @@ fn what_may_change_does() {
     assert_eq!((&body["policy"], &body["decision"]["budget_us"]), (&"levels".into(), &20.0.into()), "{body}");
     let text = page(admin, "/metrics");
     assert!(text.contains("\nforebay_max_wait_seconds 0.25\n"), "{text}");
-    // The log has a thread of its own.
+    // A thread of its own writes the log, so the line may come later.
     let named = "take a restart settings=\"handler = spin\"";
     await_until(|| running.log().contains(named), "what takes a restart is not in the log");
     running.reload("handler = \"echo\"\nlog-level = \"error\"\n");

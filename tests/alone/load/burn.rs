@@ -1,5 +1,5 @@
-//! Is all that a request asks for burnt, at once and in steps? Method: CPU time of this thread.
-//! Others on the core make figures too large or too small for a while. So whole burns and burns in
+//! Is the full cost of a request burnt, at once and in steps? Method: measure the CPU time of this
+//! thread. Other programs on the core disturb the figures for a while. So whole burns and burns in
 //! steps take turns, and the median of ratios counts.
 
 use crate::support::alone;
@@ -30,8 +30,7 @@ fn all_that_is_asked_for_is_burnt() {
             .collect(),
     );
     assert!(of_steps >= 0.85, "{of_steps:.3} of what is burnt at once is burnt in {STEPS} steps");
-    // Calibration goes by the clock on the wall, to which others add: a wrong one is wrong each
-    // time.
+    // Calibration uses the wall clock, which other programs disturb. A real error shows each time.
     let due = 512.0 * AMOUNT.get() as f64 / median(whole);
     let rounds_of = |burner| match burner {
         Burner::Cpu { rounds_per_1024_ns } => rounds_per_1024_ns as f64,

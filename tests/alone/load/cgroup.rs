@@ -11,13 +11,13 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// A new one without processes, in the first of these hierarchies that gives it this file.
-    /// `None` where none does, or this user may make none.
+    /// A new cgroup without processes, in the first of these hierarchies that has this file. `None`
+    /// if none has it, or this user may create none.
     pub(crate) fn new(hierarchies: [[&str; 2]; 2]) -> Option<Cgroup> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         hierarchies.into_iter().find_map(|[hierarchy, file]| {
             let root = PathBuf::from("/sys/fs/cgroup").join(hierarchy);
-            // Version 2 gives limits where the parent says so.
+            // In version 2 a cgroup has limits only if its parent enables them.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu +cpuset");
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let folder = root.join(format!("forebay-test-{}-{number}", std::process::id()));
@@ -30,12 +30,12 @@ impl Cgroup {
         self.folder.join(file).exists()
     }
 
-    /// One that limits CPU time.
+    /// A cgroup that limits CPU time.
     pub(crate) fn of_cpus() -> Option<Cgroup> {
         Cgroup::new([["cpu", "cpu.cfs_quota_us"], ["", "cpu.max"]])
     }
 
-    /// One that confines to CPUs. Under version 1 it begins with none, and with no memory.
+    /// A cgroup that confines processes to CPUs. In version 1 it begins with no CPU and no memory.
     pub(crate) fn with_cpuset() -> Option<Cgroup> {
         let cgroup = Cgroup::new([["cpuset", "cpuset.cpus"], ["", "cpuset.cpus"]])?;
         if let Ok(memory) = fs::read_to_string(cgroup.folder.join("../cpuset.mems")) {
@@ -49,7 +49,7 @@ impl Cgroup {
         self.write("cpuset.cpus", cpus);
     }
 
-    /// One that can freeze.
+    /// A cgroup that can freeze its processes.
     pub(crate) fn that_freezes() -> Option<Cgroup> {
         Cgroup::new([["unified", "cgroup.freeze"], ["", "cgroup.freeze"]])
     }
@@ -67,7 +67,7 @@ impl Cgroup {
         }
     }
 
-    /// Stops its processes, or lets them go on, and waits until that is so.
+    /// Stops its processes, or lets them continue, and waits until this is done.
     pub(crate) fn freeze(&self, frozen: bool) {
         let state = u8::from(frozen).to_string();
         self.write("cgroup.freeze", &state);
@@ -83,7 +83,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // It is empty, unless a test has failed.
+        // It is empty unless a test has failed.
         let _ = fs::remove_dir(&self.folder);
     }
 }

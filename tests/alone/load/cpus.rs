@@ -1,4 +1,5 @@
-//! Do workers follow the CPUs that the server may use while it runs?
+//! If the CPUs that the server may use change while it runs, does the number of working workers
+//! follow?
 
 use super::cgroup::Cgroup;
 use crate::support::prelude::*;
@@ -7,7 +8,7 @@ use nix::unistd::Pid;
 
 const COST: Nanos = Nanos::from_micros(200);
 
-/// Whose stop lasts for too long if it waits for a parked worker.
+/// A server whose stop would take very long if it waited for a parked worker.
 fn start(policy: &str) -> Forebay {
     Forebay::start(&["--policy", policy, "--workers", "2", "--drain-timeout", "600s"])
 }
@@ -16,7 +17,8 @@ fn parked(server: &Forebay) -> f64 {
     metric(&page(server.admin, "/metrics"), "forebay_parked_workers")
 }
 
-/// Asks from many source ports, so that each socket gets some; returns the workers that answered.
+/// Asks from many source ports, so that each socket gets requests; returns the workers that
+/// answered.
 fn ask_all(server: &Forebay, asked: &mut u64) -> BTreeSet<u16> {
     let clients: Vec<Client> = (0..32).map(|_| Client::new(server.udp)).collect();
     clients.iter().for_each(|client| client.request(1, COST, b""));
@@ -24,7 +26,7 @@ fn ask_all(server: &Forebay, asked: &mut u64) -> BTreeSet<u16> {
     clients.iter().map(|client| client.receive().header.served.worker).collect()
 }
 
-/// All CPUs that this program may use, if `all`, or the first of them.
+/// All CPUs that this program may use, or only the first of them.
 fn cpus(all: bool) -> CpuSet {
     let mask = sched_getaffinity(Pid::from_raw(0)).expect("a mask");
     let allowed = (0..CpuSet::count()).filter(|cpu| mask.is_set(*cpu).expect("in range"));
@@ -40,7 +42,7 @@ fn confine(server: &Forebay, cpus: &CpuSet) {
     }
 }
 
-/// Asks until so many workers are parked.
+/// Asks until this many workers are parked.
 fn await_parked(server: &Forebay, asked: &mut u64, expected: f64) {
     let parks = || {
         ask_all(server, asked);
@@ -49,10 +51,11 @@ fn await_parked(server: &Forebay, asked: &mut u64, expected: f64) {
     await_until(parks, &format!("{expected} workers park"));
 }
 
-/// Asks a server of two workers all the time. First both work. Then one parks, as the server
-/// `may_use_one` CPU. Then both work again. One is parked at the stop.
+/// Asks a server of two workers all the time. First both work. When the server `may_use_one` CPU,
+/// one worker parks. Then both work again. At the stop, one is parked.
 fn follows(policy: &str, server: Forebay, may_use_one: impl Fn(&Forebay, bool)) {
-    // Each pool keeps its first worker, and under `isolated` no other serves its socket.
+    // Each pool keeps its first worker. Under `isolated` no other worker serves a socket, so none
+    // parks.
     let parks = if ["isolated", "pools"].contains(&policy) { 0.0 } else { 1.0 };
     let mut asked = 0;
     await_parked(&server, &mut asked, 0.0);
@@ -106,7 +109,8 @@ fn workers_follow_the_cpuset_of_a_cgroup() {
     });
 }
 
-// Is time without a CPU counted, too, once a quota is used up, and is nothing shed for it?
+// After a quota is used up, does time without a CPU count, too, and is no request shed because of
+// it?
 #[test]
 fn workers_follow_a_quota() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Does a heavy request take less time than it costs, when it forks? Method: four emulated cores
-//! take a quarter of the cost, and less than as much again for the machine in most of nine times.
+//! Does a heavy request take less time than its cost if it forks? Method: four emulated cores need
+//! a quarter of the cost. In most of nine runs, the machine may add less than the same time again.
 
 use crate::support::prelude::*;
 use forebay::handler::builtin::Forking;

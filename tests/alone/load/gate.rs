@@ -1,19 +1,19 @@
-//! Who is served while one source sends twenty times what the server can do?
+//! Are honest sources served while one source sends twenty times what the server can do?
 
 use crate::support::prelude::*;
 use std::collections::HashMap;
 
-/// At a scale of 1,000, a request of 5 us. Two workers do 400 a second.
+/// At a time scale of 1,000, a request of 5 us. Two workers serve 400 per second.
 const COST: Nanos = Nanos::from_millis(5);
-/// 160 a second: .4 of the capacity.
+/// 160 requests per second: .4 of the capacity.
 const BETWEEN_HONEST: Nanos = Nanos::from_micros(6_250);
-/// A flood takes this long to be cut, at most. It is five seconds on a host that does nothing else.
+/// The gate must cut a flood within this time. On an idle host it takes five seconds.
 const CUT_WITHIN: Nanos = Nanos::from_secs(30);
-/// From then on honest requests are answered, for as long as this at least.
+/// From then on honest requests must be answered for at least this long.
 const SERVED: Nanos = Nanos::from_secs(1);
 const IN_TIME: Nanos = Nanos::from_secs(1);
 
-/// Sends requests from one address, so far apart, until `over`; returns how many.
+/// Sends requests from one address, `apart` from each other, until `over`; returns how many.
 fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
     let (client, sent) = (Client::at(IpAddr::from([127, 9, 0, 1]), server), AtomicU64::new(0));
     let request = message(&Header::request(0, 0, COST), b"");
@@ -27,8 +27,8 @@ fn send(server: SocketAddr, apart: Nanos, over: &AtomicBool) -> u64 {
     sent.into_inner()
 }
 
-// Forty honest prefixes ask for .4 of the capacity. In a network of its own: other programs may
-// drop datagrams too.
+// Forty honest prefixes ask for .4 of the capacity. The test has its own network, because other
+// programs may also cause drops.
 #[test]
 fn honest_sources_are_served_beside_a_flood() {
     let _alone = alone();
@@ -54,7 +54,7 @@ fn honest_sources_are_served_beside_a_flood() {
             thread::sleep(next.minus(clock::now()).into());
             for client in &clients {
                 while let Some(answer) = client.receive_within(Nanos::ZERO) {
-                    // What is answered after a second is late already.
+                    // An answer after a second is late.
                     let Some(at) = pending.remove(&answer.header.id) else { continue };
                     if answer.header.status != Status::Ok {
                         last_late = last_late.max(at);

@@ -1,24 +1,25 @@
-//! What becomes of requests when more come than the server can do?
+//! If more requests come than the server can do, are the right ones served in time and the others
+//! shed?
 
 use crate::support::client::Answer;
 use crate::support::prelude::*;
 
-/// Unscaled, a request that costs 25 us: far above the slice.
+/// Unscaled, a request that costs 25 us: far more than the slice.
 const HEAVY: Nanos = Nanos::from_micros(2_500);
-/// Two workers do 800 heavy requests a second.
+/// Two workers serve 800 heavy requests per second.
 const BETWEEN_HEAVY: Nanos = Nanos::from_micros(417);
 const QUEUES_HOLD: f64 = 2_048.0;
-/// Requests that a sender which the host held up sends at once. A socket holds thirty times as many
-/// for workers that the host holds up, too.
+/// The most requests that a delayed sender sends at once. A socket holds thirty times as many,
+/// because workers may be delayed, too.
 const CATCH_UP: u64 = 8;
-/// So many that the servers do not take each request for a heavy one.
+/// So many light requests that the servers do not take each request for a heavy one.
 const LIGHT_AT_ONCE: u64 = 20;
-/// Servers that are tried. Where senders and cores are late, requests expire that were begun in
-/// time.
+/// The number of attempts. If senders and cores are late, requests expire that began in time.
 const TRIALS: usize = 8;
 
-// Heavy ones come at three times what the server can do. After a second more wait than can be
-// answered in time. The time of a light one is that of the emulated cores, as its reply says.
+// Heavy requests come at three times the capacity. After a second, more of them wait than can be
+// answered in time. The time of a light request is measured on the emulated cores, as its reply
+// says.
 #[test]
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
@@ -47,7 +48,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
                 let client = Client::new(server.udp);
                 (0..LIGHT_AT_ONCE).for_each(|id| client.request(id, Nanos::ZERO, b""));
                 sent.fetch_add(LIGHT_AT_ONCE, Ordering::SeqCst);
-                // Workers that the host holds up leave no room in a socket for one or another.
+                // If the host delays workers, a socket may be full and lose some of these requests.
                 for answer in (0..LIGHT_AT_ONCE).map_while(|_| client.receive_within(Nanos::from_secs(3))) {
                     let served = answer.header.served;
                     match answer.header.status {
@@ -56,7 +57,8 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
                     }
                 }
             }
-            // After heavy ones alone the next is taken for heavy, until one that is tried is light.
+            // After heavy requests only, the server expects the next one to be heavy, until one
+            // turns out light.
             assert!(refused < times.len() / 2, "{policy}: {refused} beside {}", times.len());
             let text = server.metrics();
             let queued = queued(&text);
@@ -66,7 +68,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
             times.sort_unstable();
             times
         });
-        // Behind what is queued they would wait for the patience, a second.
+        // Behind the queued requests they would wait for the patience, a second.
         assert!(
             light[light.len() / 2] < Nanos::from_millis(100),
             "{policy}: half of the light ones took {} or more",
@@ -80,9 +82,10 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     });
 }
 
-// By the bound or by its own deadline, in the socket and in the deque, without costing anything. Is
-// its client told when to come again, in a header or not at all? Method: the worker is held twice,
-// so that some come in one batch with a hold.
+// Is a request shed that has waited too long, by the bound or by its own deadline, in the socket
+// and in the deque? It must not cost CPU time. Is its client told when to come again, if it
+// understands a header? Method: the worker is held twice, so that some requests arrive in one batch
+// with a hold.
 #[test]
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
@@ -112,7 +115,7 @@ fn what_has_waited_too_long_is_shed() {
         let replies = if answers == "silence" { 2 } else { 22 };
         let shed = (0..replies).map(|_| client.receive()).filter(|reply| reply.header.status == status);
         let shed: Vec<_> = shed.inspect(|reply| assert_eq!(reply.payload, b"", "{case:?}")).collect();
-        // Where a request expired, what waits now has left after about as long as it has waited.
+        // If a request expired, the waiting time at present is about as long as it waited.
         let least = again.unwrap_or(Nanos::from_millis(100));
         let most = again.unwrap_or(clock::now().minus(begin));
         let is_told = |reply: &Answer| (least..=most).contains(&reply.header.retry_after());
@@ -128,8 +131,8 @@ fn what_has_waited_too_long_is_shed() {
     });
 }
 
-// Where every request outruns its slice, at four times the load, once the server has measured for a
-// second. Method: a server that spends slices in vain does so in each trial.
+// All requests need more than a slice, at four times the capacity, after the server has measured
+// for a second. Method: several trials. A server that wastes slices does so in each of them.
 #[test]
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
@@ -147,7 +150,7 @@ fn a_slice_is_not_spent_on_what_is_shed_later() {
     }
 }
 
-/// Microseconds in handlers, of these for what was not answered, and whether the server was
+/// Microseconds in handlers, the part of it for unanswered requests, and whether the server was
 /// overloaded.
 fn spent_in_vain(policy: &str, max_wait: &str, deadline_us: u32) -> (f64, f64, bool) {
     let settings = [("slice", "10us"), ("policy", policy), ("workers", "2"), ("max-wait", max_wait)];
@@ -171,13 +174,13 @@ fn spent_in_vain(policy: &str, max_wait: &str, deadline_us: u32) -> (f64, f64, b
     (after.0 - before.0, after.1 - before.1, fates.shed_waited + fates.shed_expired > sent / 4)
 }
 
-/// Waits for the next of requests that are so far `apart`.
+/// Waits for the time of the next request; requests are `apart` from each other.
 pub(super) fn pause(next: &mut Nanos, apart: Nanos) {
     *next = next.plus(apart).max(clock::now().minus(apart.times(CATCH_UP)));
     thread::sleep(next.minus(clock::now()).into());
 }
 
-/// Microseconds in handlers, and of these for what was not answered.
+/// Microseconds in handlers, and the part of it for unanswered requests.
 fn spent(admin: SocketAddr) -> (f64, f64) {
     let body = latency(admin);
     let of = |key: &str| body[key].as_f64().expect("a number");

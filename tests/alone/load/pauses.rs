@@ -1,5 +1,5 @@
-//! Is nothing shed that came while the process or a worker stood still, and that the cores can do
-//! within what clients wait for?
+//! After a pause of the process or of a worker, is no request shed that can still be answered while
+//! its client waits?
 
 use super::cgroup::Cgroup;
 use super::overload::pause;
@@ -7,12 +7,12 @@ use crate::support::prelude::*;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 
-/// Requests of a second, which take a fiftieth of a core.
+/// Requests per second. They need a fiftieth of a core.
 const REQUESTS: u64 = 200;
 const COST: Nanos = Nanos::from_micros(100);
 
-/// Sends requests for a second, then for another one in which `stopped` holds. That begins while a
-/// worker works.
+/// Sends requests for a second, and for another second while the server is stopped. The pause
+/// begins while a worker runs a request.
 fn sheds_nothing(policy: &str, server: &Forebay, stopped: impl FnOnce(&dyn Fn())) {
     let clients = [(); 4].map(|()| Client::new(server.udp));
     let for_a_second = || {
@@ -45,7 +45,7 @@ fn a_pause_of_the_process_sheds_nothing() {
     });
 }
 
-// As a container that is paused, or a snapshot of one.
+// Like a paused container, or a snapshot of one.
 #[test]
 fn a_frozen_cgroup_sheds_nothing() {
     let _alone = alone();

@@ -1,15 +1,15 @@
-//! Does a worker that is stuck in one request hold up no other request?
-//! Method: all workers but one are held. Before they are let go, 40 requests from ports of every
-//! socket must be answered, in each of 25 trials. A wake-up that is lost now and then shows in the
-//! slowest trial, one that is late in the median.
+//! If a worker is stuck in one request, are all other requests still served? Method: a handler
+//! holds all workers but one. Before it releases them, 40 requests from ports of every socket must
+//! be answered, in each of 25 trials. A wake-up that is sometimes lost shows in the slowest trial,
+//! and one that is always late in the median.
 
 use crate::support::prelude::*;
 
-/// The median of the trials' longest waits is at most this, on a machine that does other things
-/// too.
+/// The limit for the median of the trials' longest waits, on a machine that also runs other
+/// programs.
 const PROMPT: Nanos = Nanos::from_millis(30);
-/// No wait is longer: half of what a lost wake-up takes in the mean, and far more than a busy
-/// machine does.
+/// The limit for every wait: half of the mean wait after a lost wake-up, and far more than a busy
+/// machine causes.
 const LOST: Nanos = Nanos::from_millis(250);
 const REQUESTS: usize = 40;
 const TRIALS: usize = 25;
@@ -19,7 +19,7 @@ struct Stage {
     server: Running,
     script: Arc<Scripted>,
     clients: Vec<Vec<Client>>,
-    /// A socket has one worker that serves it unless that worker is stuck.
+    /// Whether a socket is served only by its owner, unless the owner is stuck.
     has_owners: bool,
 }
 
@@ -34,7 +34,7 @@ impl Stage {
         stage
     }
 
-    /// Adds a client where one is wanted; true when there are enough for every socket.
+    /// Adds a client if its socket has fewer than `wanted`; true when every socket has enough.
     fn add_client(&mut self, wanted: usize) -> bool {
         let client = Client::new(self.server.udp);
         let worker = if self.has_owners {
@@ -48,8 +48,8 @@ impl Stage {
         self.clients.iter().all(|clients| clients.len() >= wanted)
     }
 
-    /// Holds `workers`, and returns those that are held: under `steal` another one may have taken
-    /// the request.
+    /// Holds `workers`, and returns those that are held. Under `steal` another worker may have
+    /// taken the request.
     fn hold(&self, workers: &[usize]) -> Vec<usize> {
         let before = self.script.blockers().len();
         for (count, worker) in workers.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Stage {
         self.script.blockers()[before..].to_vec()
     }
 
-    /// The longest wait for an answer, with a request from a port of each socket in turn.
+    /// The longest wait for an answer, with requests from a port of each socket in turn.
     fn slowest(&self) -> Nanos {
         let askers: Vec<&Client> = (0..REQUESTS)
             .map(|number| &self.clients[number % self.clients.len()][number / self.clients.len()])
@@ -81,12 +81,12 @@ impl Stage {
         waits.max().expect("there are requests")
     }
 
-    /// How often a worker received from the socket of another.
+    /// How often a worker received from the socket of another worker.
     fn received_from_others(&self) -> f64 {
         metric(&self.server.metrics(), "forebay_steals_total{result=\"socket_found\"}")
     }
 
-    /// Lets those go who are held, and takes their answers.
+    /// Releases the held workers, and receives their answers.
     fn release(&self, workers: &[usize]) {
         self.script.release();
         for worker in workers {
@@ -128,7 +128,7 @@ fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
     assert!(median <= PROMPT, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");
 }
 
-// It was idle while the request waited to be old enough to be taken.
+// The thief is idle until the request has waited long enough to be taken.
 #[test]
 fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     let _alone = alone();
@@ -140,22 +140,23 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     };
     let (holder, behind, other) = (of_first(true), of_first(true), of_first(false));
     let (threshold, cost) = (Nanos::from_millis(200), Nanos::from_millis(100));
-    // Each trial must keep to the threshold; that one of five is a theft shows that there was
-    // something to keep. Two are enough.
+    // Each trial must keep to the threshold. Two of five must be thefts, to show that the threshold
+    // mattered.
     let trials = (0..5).map(|_| {
         let sent = clock::now();
         holder.request(0, Nanos::from_millis(600), b"");
-        // What came with it would be in the deque of its worker, where it may be taken at once.
+        // A request in the same batch would be in the worker's deque, where a thief may take it at
+        // once.
         await_until(|| fates(&latency(server.admin)).in_flight == 1, "nobody is held");
-        // It keeps the thief busy until after the request came that it will take.
+        // It keeps the thief busy until the other request has come, which the thief will take.
         other.request(1, Nanos::from_millis(30), b"");
         behind.request(2, cost, b"");
         let answer = behind.receive();
         let took = clock::now().minus(sent);
         let (other, holder) = (other.receive().header, holder.receive().header);
         assert_eq!((other.id, holder.id), (1, 0));
-        // Now and then the thief is awake and takes the first request out of the owner's deque:
-        // then it is the one that is held.
+        // Sometimes the thief is awake and takes the first request from the owner's deque. Then the
+        // thief is held.
         if holder.served.worker != 0 {
             return false;
         }

@@ -1,3 +1,3 @@
-//! What becomes of honest requests beside forged ones?
+//! Are honest requests answered beside forged ones?
 
 mod slow_way;

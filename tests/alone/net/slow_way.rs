@@ -1,13 +1,13 @@
-//! What becomes of replies to peers that do not exist? Method: a network of our own; requests in
-//! the names of neighbours that do not exist.
+//! Do replies to peers that do not exist block honest answers? Method: a network namespace, and
+//! requests with the addresses of absent neighbours.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::prelude::*;
 use forebay::inside::net::SEND_BUFFER_BYTES;
 
-// 6,000 requests a second in the names of 200 such addresses, whose replies the kernel keeps; then
-// 300 honest ones.
+// 6,000 requests a second come with 200 absent addresses, and the kernel keeps their replies. Then
+// come 300 honest requests.
 #[test]
 fn absent_neighbours_do_not_stop_honest_answers() {
     let _alone = alone();
@@ -24,7 +24,7 @@ fn absent_neighbours_do_not_stop_honest_answers() {
     let done = AtomicBool::new(false);
     let (asked, answered, forged) = thread::scope(|scope| {
         let forger = scope.spawn(|| forge(&targets, &done));
-        // The kernel gives up for the first time after three seconds.
+        // The kernel first gives up on a neighbour after three seconds.
         thread::sleep(Nanos::from_millis(3_300).into());
         let clients = targets.map(|target| Client::at(target.ip(), target));
         let (asked, mut answered) = (300, 0);
@@ -48,8 +48,8 @@ fn absent_neighbours_do_not_stop_honest_answers() {
     assert!(answered * 100 >= asked * 99, "{answered} of {asked} honest requests were answered");
 }
 
-/// Asks in the names of 100 absent neighbours of each family, 6,000 times a second in all, until it
-/// is done. Returns how often, and in how many seconds.
+/// Sends requests with the addresses of 100 absent neighbours of each family, 6,000 per second in
+/// all, until `done`. Returns how many, and in how many seconds.
 fn forge(targets: &[SocketAddr; 2], done: &AtomicBool) -> (u64, f64) {
     const ABSENT: u8 = 100;
     const EVERY: Nanos = Nanos::from_millis(10);

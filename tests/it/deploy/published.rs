@@ -1,11 +1,10 @@
-//! Does the crate that is published have what its users need, and nothing of what only this
-//! repository needs?
-//! Method: cargo says which crates may be published and which files one has. `.ci/release` builds
-//! it from these alone.
+//! Does the published crate have all that its users need, and nothing that only this repository
+//! needs? Method: cargo lists the crates that may be published, and the files of one. `.ci/release`
+//! builds it from these files.
 
 use crate::support::prelude::*;
 
-/// What stands in the folder of the crate; some of it is added by cargo.
+/// The files and folders in the crate; cargo adds some of them.
 const CONTENTS: [&str; 12] = [
     ".cargo_vcs_info.json",
     "CHANGELOG.md",

@@ -1,4 +1,4 @@
-//! Are the scripts of deploy/ free of the usual mistakes of shell?
+//! Does shellcheck find no mistake in the scripts of deploy/?
 
 use crate::support::prelude::*;
 use std::fs;

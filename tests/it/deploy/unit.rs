@@ -1,10 +1,10 @@
-//! Is the template unit without a mistake, and does it give a service no more rights than it needs?
-//! Method: systemd-analyze reads the files, which needs no systemd that runs.
+//! Is the template unit correct, and does it give a service only the rights that it needs? Method:
+//! systemd-analyze checks the files; it needs no running systemd.
 
 use crate::support::prelude::*;
 
-/// The drop-ins, and the highest exposure that is allowed with each, in tenths. A successor is no
-/// child of the main process, and so every process of the unit may speak to systemd.
+/// The drop-ins, and the highest allowed exposure with each, in tenths. A successor is not a child
+/// of the main process, so with hand-overs every process of the unit may talk to systemd.
 const DROP_INS: [(&str, &str); 3] = [("", "15"), ("bench.conf", "15"), ("handover.conf", "16")];
 
 #[test]
@@ -14,7 +14,7 @@ fn the_sandbox_is_tight() {
     for (drop_in, exposure) in DROP_INS {
         let folder = tempfile::tempdir().expect("a folder");
         let unit = folder.path().join("forebay.service");
-        // Commands that do not exist would be a mistake.
+        // The commands must exist, or systemd-analyze reports a mistake.
         let text = |name: &str| fs::read_to_string(units.join(name)).expect("text").replace("/usr/local/bin", programs);
         fs::write(&unit, text("service.service")).expect("written");
         if !drop_in.is_empty() {

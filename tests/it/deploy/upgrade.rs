@@ -1,7 +1,7 @@
-//! Does deploy/try-systemd run every command of deploy/upgrade.md? Method: it names each block of
-//! commands by its section.
+//! Does deploy/try-systemd run every command of deploy/upgrade.md? Method: the script names the
+//! section of each block of commands.
 
-// A second block in one section would need a number of its own.
+// A second block in one section would need a number.
 #[test]
 fn every_command_of_the_page_is_followed() {
     let (page, checks) =

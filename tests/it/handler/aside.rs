@@ -1,11 +1,12 @@
-//! Does work aside keep neither a worker nor a shard, and does its result come back?
+//! Does work aside (on a helper thread) block neither a worker nor a shard, and does its result
+//! come back?
 
 use crate::support::prelude::*;
 use forebay::handler::{Panicked, aside};
 use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Work that waits until the test lets it end, and what tells that it has begun.
+/// Work that waits until the test ends it, and a sender that tells when it has begun.
 #[derive(Clone)]
 struct Waits(Arc<(AtomicBool, Mutex<Receiver<u8>>)>);
 
@@ -35,7 +36,8 @@ impl Handler for Aside {
     }
 }
 
-// Does one worker serve others while the work of a request goes on? Does a panic end the request?
+// Does the only worker serve other requests during the work aside of a request? Does a panic there
+// end the request?
 #[test]
 fn a_request_whose_work_is_aside_keeps_no_worker() {
     let (release, held) = channel();
@@ -53,7 +55,7 @@ fn a_request_whose_work_is_aside_keeps_no_worker() {
     server.ends_as(fates! { received: 4, answered: 3, failed: 1 }, "levels");
 }
 
-/// 'w' and 'p' begin work aside; any other request is answered with what has come back.
+/// 'w' and 'p' begin work aside. Any other request is answered with the results so far.
 struct Apart(Waits);
 
 impl Service for Apart {

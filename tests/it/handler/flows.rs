@@ -1,22 +1,23 @@
-//! Are the requests of one flow served one at a time, in the order of their admission, whatever
-//! becomes of each? Does a busy flow keep no worker from others? Method: a handler notes when it is
-//! in a request.
+//! Are the requests of one flow served one at a time, in the order of their admission, however each
+//! ends? Does a busy flow leave workers to other requests? Method: a handler records when it runs a
+//! request.
 
 use crate::support::prelude::*;
 use forebay::inside::sched::bounds::SET_ASIDE_OF_SHARD;
 use tokio::sync::oneshot;
 
-/// Longer than a busy machine needs to receive a request.
+/// More time than a busy machine needs to receive a request.
 const DEADLINE: Nanos = Nanos::from_millis(500);
 
-/// A request is the letter of its flow ('-' is none), what it does, and its number as a letter.
+/// A request has three bytes: the letter of its flow ('-' is none), its action, and its number as a
+/// letter.
 #[derive(Clone, Default)]
 struct Ordered {
-    /// The requests that have begun, as they were sent.
+    /// The requests that have begun, in order.
     begun: Arc<Mutex<Vec<[u8; 3]>>>,
-    /// The flows of which a request is in the handler; '!' where there were two at once.
+    /// The flows with a request in the handler; '!' if there were two of one flow at once.
     inside: Arc<Mutex<Vec<u8>>>,
-    /// What requests wait for.
+    /// Releases the held request.
     held: Arc<Mutex<Option<oneshot::Sender<()>>>>,
 }
 
@@ -27,7 +28,7 @@ impl Handler for Ordered {
         let [flow, what, _] = arrival.bytes() else { return Err(Rejected::Ignored) };
         let admitted = Admitted::new(());
         let admitted = if *flow == b'-' { admitted } else { admitted.flow((*flow).into()) };
-        // It is set aside until then.
+        // The request is set aside longer than this.
         Ok(if *what == b'e' { admitted.deadline(DEADLINE) } else { admitted })
     }
 
@@ -68,14 +69,14 @@ impl Handler for Ordered {
     }
 }
 
-/// A request that is in the handler until this is dropped.
+/// Marks a request as in the handler until it is dropped.
 struct Inside<'a>(&'a Mutex<Vec<u8>>, u8);
 
 impl Inside<'_> {
     fn new(inside: &Mutex<Vec<u8>>, flow: u8) -> Inside<'_> {
         let mut flows = inside.lock().expect("no panic");
         let is_second = flow != b'-' && flows.contains(&flow);
-        // A panic would be contained, and poisons nothing here.
+        // If the handler panicked, the panic would be caught, and no lock is poisoned here.
         flows.extend(is_second.then_some(b'!').into_iter().chain([flow]));
         Inside(inside, flow)
     }
@@ -97,7 +98,7 @@ impl Ordered {
         (handler, server, socket)
     }
 
-    /// Sends a request that is held, and waits until it is.
+    /// Sends a request that the handler holds, and waits until it is held.
     fn hold(&self, socket: &UdpSocket, request: &[u8; 3]) {
         *self.held.lock().expect("no panic") = None;
         socket.send(request).expect("the server's port is open");
@@ -110,7 +111,7 @@ impl Ordered {
     }
 }
 
-/// Sends `requests` one by one, each once the one before it has been set aside.
+/// Sends `requests` one by one. Each is sent after the one before it has been set aside.
 fn send_aside(server: &Running, socket: &UdpSocket, requests: &[&[u8; 3]]) {
     for (number, request) in requests.iter().enumerate() {
         socket.send(*request).expect("the server's port is open");
@@ -119,8 +120,8 @@ fn send_aside(server: &Running, socket: &UdpSocket, requests: &[&[u8; 3]]) {
     }
 }
 
-// Does the next one begin in order, in whatever way the one before ends? Are others served, and is
-// one too many shed?
+// Does the next request begin in order, however the one before it ends? Are other requests served,
+// and is a request shed if too many wait?
 #[test]
 fn a_flow_goes_on_whatever_becomes_of_its_requests() {
     for policy in policies() {
@@ -162,7 +163,7 @@ fn flows_do_not_mix_under_load() {
                     for number in 0..REQUESTS {
                         let what = b"?cfos"[number % 5];
                         socket.send(&[flow, what, b'A']).expect("the server's port is open");
-                        // One is served, and the others have room.
+                        // One is served, and there is room for the others.
                         if number >= UNDER_WAY {
                             hear();
                         }

@@ -1,14 +1,13 @@
-//! Do the parts of a request run on several workers, come back to it, and leave nothing behind when
-//! it ends half-way?
-//! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was
-//! dropped.
+//! Do the parts of a forked request run on several workers and return their results? If the request
+//! ends early, are all parts dropped? Method: a handler that forks as each request says. Its parts
+//! wait for one another, fail, wait, or count dropped parts.
 
 use crate::support::prelude::*;
 use forebay::handler::Fork;
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Parts that have begun, and that are over or were dropped.
+    /// Parts that have begun, and parts that have ended or were dropped.
     begun: AtomicUsize,
     gone: AtomicUsize,
     threads: Mutex<BTreeSet<String>>,
@@ -43,7 +42,7 @@ impl Drop for Part {
     }
 }
 
-/// Waits, on this worker, until so many parts have begun: they must do so on others.
+/// Waits on this worker until this many parts have begun, which must then run on other workers.
 async fn meet(seen: Arc<Seen>, parts: usize) {
     let part = Part::begin(&seen);
     let deadline = clock::now().plus(GIVE_UP_AFTER);
@@ -53,7 +52,7 @@ async fn meet(seen: Arc<Seen>, parts: usize) {
     }
 }
 
-/// Two parts for each level but the last: as many leaves as it returns.
+/// Forks two parts at each level but the last; returns the number of leaves.
 fn tree(levels: u32) -> Fork<u64> {
     fork(async move {
         if levels == 0 {
@@ -65,7 +64,7 @@ fn tree(levels: u32) -> Fork<u64> {
     })
 }
 
-/// Each part forks the next one and awaits it.
+/// Each part forks the next part and awaits it.
 fn chain(depth: u32) -> Fork<u32> {
     fork(async move { if depth == 0 { 0 } else { chain(depth - 1).await + 1 } })
 }
@@ -102,7 +101,7 @@ impl Work for Script {
             Some(b'm') => drop(all([0; 2].map(|_| fork(meet(seen(), 2)))).await),
             // Tree: parts of parts.
             Some(b't') => assert_eq!(tree(6).await, 64),
-            // Panic: one part fails at once, one goes on for long, and the request waits for that
+            // Panic: one part fails at once, and one runs for long. The request waits for the long
             // one.
             Some(b'p') => {
                 // Longer than the client waits for its answer.
@@ -115,11 +114,11 @@ impl Work for Script {
                 long.await;
                 failing.await;
             }
-            // Stall: a part waits for what never comes.
+            // Stall: a part waits for an event that never comes.
             Some(b's') => fork(std::future::pending::<()>()).await,
-            // Expire: both parts go on for long.
+            // Expire: both parts run for long.
             Some(b'e') => drop(all([0; 2].map(|_| fork(working(GIVE_UP_AFTER)))).await),
-            // Drop: parts that are not awaited.
+            // Drop: parts that the request does not await.
             Some(b'd') => {
                 let parts = [0; 4].map(|_| fork(working(GIVE_UP_AFTER)));
                 checkpoint().await;
@@ -134,12 +133,12 @@ impl Work for Script {
                 })
                 .await;
             }
-            // Many: more than anybody hears of at once.
+            // Many: more parts than the other workers are told of at once.
             Some(b'n') => {
                 let numbers = all((0..1_000).map(|number| fork(async move { number }))).await;
                 assert_eq!(numbers.iter().sum::<i32>(), 999 * 500);
             }
-            // Chain: parts within parts, `c` as many as may be, `C` more than a stack holds.
+            // Chain: parts within parts. `c` has the allowed depth, and `C` exceeds the stack.
             Some(b'c') => assert_eq!(chain(100).await, 100),
             Some(b'C') => drop(chain(20_000).await),
             Some(b'H') => drop(handed_on(20_000).await),
@@ -147,7 +146,7 @@ impl Work for Script {
             Some(b'L') => {
                 (0..20_000).fold(fork(async {}), |inner, _| fork(inner)).await;
             }
-            // Wide: far more at once than a request may have.
+            // Wide: far more parts at once than a request may have.
             Some(b'W') => drop((0..100_000).map(|number| fork(async move { number })).collect::<Vec<_>>()),
             _ => {}
         }
@@ -190,8 +189,8 @@ fn parts_run_on_several_workers() {
 #[test]
 fn every_end_of_a_part_is_the_end_of_its_request() {
     for policy in policies() {
-        // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which
-        // here go on for long.
+        // A request that yields, or moves to the heavy pool, would wait behind its own parts, which
+        // run for long here.
         let (server, seen) = start(&[sized(policy, 4), vec![("slice", "1s")]].concat());
         let mut sent = 0;
         for _ in 0..5 {
@@ -206,8 +205,8 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
                 (b"n", Status::Ok),
                 (b"t", Status::Ok),
             ] {
-                // Alone on its worker, a part that goes on for long would keep the one that fails
-                // from beginning.
+                // If a part runs for long on the only worker of its socket, the part that fails
+                // cannot begin.
                 if (policy, payload) == ("isolated", b"p") {
                     continue;
                 }
@@ -222,8 +221,8 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
     }
 }
 
-// Does a request fail, and nothing else, that forks too deep or too much? A deep one may end by
-// what comes first.
+// If a request forks too deep or too much, does only this request fail? For a deep one, either
+// limit may come first.
 #[test]
 fn forks_without_a_bound_fail_their_request() {
     for (workers, stack_bytes) in [(2, "1048576"), (4, "2097152")] {
@@ -231,7 +230,7 @@ fn forks_without_a_bound_fail_their_request() {
         let (server, _) = start(&settings);
         for payload in [b"C", b"H", b"L", b"W"] {
             assert_eq!(ask(&server, payload), Status::Failed, "{payload:?} on {workers}");
-            // Whatever they held is given back.
+            // All places that they held are free again.
             assert_eq!([b"n", b"c"].map(|payload| ask(&server, payload)), [Status::Ok; 2], "{payload:?} on {workers}");
         }
         server.ends_as(fates! { received: 12, answered: 8, failed: 4 }, "steal");
@@ -245,7 +244,7 @@ fn a_stop_leaves_no_part_behind() {
             let (server, seen) = start(&[sized(policy, 4), vec![("drain-timeout", "0s")]].concat());
             let clients: Vec<Client> = (0..6).map(|_| Client::new(server.udp)).collect();
             clients.iter().for_each(|client| client.request(1, Nanos::ZERO, b"e"));
-            // Under `isolated` all six may have come to one worker, which then runs one part.
+            // Under `isolated` all six may reach one worker, which then runs one part.
             await_until(|| seen.begun.load(Ordering::SeqCst) > 0, "no part begins");
             let report = server.stop();
             assert_eq!(report.packets_away, 0, "{policy}");

@@ -1,5 +1,6 @@
-//! Does a handler get what it is promised? Closures and wrappers are handlers, and a refusal has
-//! the request. Datagrams and replies have any length, within the bound against amplification.
+//! Does a handler get what its documentation promises? Closures and wrappers are handlers, and a
+//! refusal still has the request. Datagrams and replies may have any length, within the bound
+//! against amplification.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
@@ -13,14 +14,14 @@ fn a_closure_serves() {
     };
     let server = Running::start(&[("workers", "2")], handler_fn(reversed));
     assert_eq!(ask(&server, "forebay"), "yaberof");
-    // Who panics says nothing, for a closure has no words for a refusal.
+    // A closure that panics sends no answer, because it cannot write a refusal.
     client(&server).send(b"panic").expect("sent");
     assert_eq!(ask(&server, "again"), "niaga");
     server.ends_as(fates! { received: 3, answered: 2, failed: 1 }, "a closure");
 }
 
-/// Answers with what it knows of the request, after a checkpoint; sent to "refuse", "rate",
-/// "ignore", "mute", "panic" or "later", it does that.
+/// Answers with the known facts about the request, after a checkpoint. The payloads "refuse",
+/// "rate", "ignore", "mute", "panic" and "later" make it do that instead.
 struct Informed;
 
 /// A ticket of the handler's own.
@@ -104,7 +105,7 @@ fn names_and_metrics_are_the_handlers_own() {
     assert!(twice.expect_err("one name").to_string().contains("each name once"));
 }
 
-// Address, times, deadline, class and ticket, also in a refusal.
+// Are address, times, deadline, class and ticket known to the end of a request, also in a refusal?
 #[test]
 fn a_request_is_known_to_its_end() {
     for policy in ["steal", "levels"] {
@@ -131,9 +132,9 @@ fn a_request_is_known_to_its_end() {
     }
 }
 
-/// Allows replies of 600 bytes. A request that begins with p is proven. The reply is full; with a w
-/// it is too long. By its second letter a request is refused (r), over its rate (o), or without a
-/// limit (l). All that is not served is answered with as much as may be sent.
+/// Allows replies of 600 bytes. A request that begins with p has a validated address. The reply is
+/// full; with a w it is too long. The second letter makes the request refused (r), over its rate
+/// (o), or without a limit (l). A refusal is as long as permitted.
 struct Long;
 
 const LONG: usize = 600;
@@ -162,14 +163,14 @@ impl Handler for Long {
     }
 }
 
-/// The length of the reply to `question`, which is filled up to 40 bytes.
+/// The length of the reply to `question`, which is padded to 40 bytes.
 fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.send(format!("{question:40}").as_bytes()).expect("the server's port is open");
     socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
-// Unless it is proven, or of a network that the configuration trusts. Is what does not fit told to
-// the handler?
+// A forged source gets at most as many bytes as it sent, unless its address is validated or in a
+// trusted network. Is the handler told if a reply does not fit?
 #[test]
 fn a_forged_source_is_sent_no_more_than_it_sent() {
     let all = [("a", 40), ("w", 40), ("ar", 40), ("ao", 40), ("wo", 40), ("p", LONG), ("pr", LONG), ("po", LONG)];
@@ -211,7 +212,7 @@ fn datagrams_are_as_long_as_the_setting_says() {
     }
 }
 
-// What follows the last pause may have none.
+// After the last pause of a request, its remaining time may be without checkpoints.
 #[test]
 fn time_with_checkpoints_is_interruptible() {
     for policy in ["steal", "levels"] {

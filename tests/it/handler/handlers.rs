@@ -1,13 +1,12 @@
-//! Is a reply that does not fit never sent? Is a panic contained wherever it comes?
-//! `src/server/explore` asks whether panics use anything up, and `src/runtime/continuation/poll.rs`
-//! what panics may carry.
-//! Method: small handlers of this file behind real sockets; replies and fates are counted.
+//! Is a reply that does not fit never sent? Is a panic caught wherever it happens?
+//! `src/server/explore` checks that panics use nothing up, and `src/runtime/continuation/poll.rs`
+//! which values panics may carry. Method: small handlers of this file behind real sockets; replies
+//! and fates are counted.
 
 use crate::support::prelude::*;
 use std::panic::resume_unwind;
 
-/// Writes more than there is room for, at once or after a pause; the error is ignored, as careless
-/// code does.
+/// Writes more than fits, at once or after a pause, and ignores the error as careless code does.
 struct Verbose;
 
 impl Handler for Verbose {
@@ -51,7 +50,7 @@ impl Handler for Verbose {
     }
 }
 
-// Not even in part, also by a request that has moved.
+// Not even a part of a reply is sent, also if the request has moved to another worker.
 #[test]
 fn neither_what_does_not_fit_nor_what_panics_is_sent() {
     let failed = char::from(Status::Failed as u8).to_string();

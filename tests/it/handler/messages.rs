@@ -1,5 +1,5 @@
 //! Do messages reach their shard, in order, from other shards and from threads, while a server runs
-//! and while it drains? Does each shard that wants it hear of a stop?
+//! and while it drains? Is each shard that asks for it told of a stop?
 
 use crate::support::prelude::*;
 use forebay::handler::Teller;
@@ -7,18 +7,18 @@ use forebay::{Event, Out, Service};
 
 const SHARDS: usize = 8;
 
-/// A request begins a message that goes from shard to shard, as often as its second byte says. If
-/// its first byte is 't', another thread sends it.
+/// A request begins a message that goes from shard to shard, as often as the second byte says. If
+/// the first byte is 't', another thread sends it.
 #[derive(Clone, Default)]
 struct Relay {
-    /// How many messages have been sent for requests, and how many are over.
+    /// The number of messages sent for requests, and the number that have ended.
     begun: Arc<AtomicUsize>,
     over: Arc<AtomicUsize>,
     /// The numbers of the shards that have heard of the stop.
     stopped: Arc<Mutex<BTreeSet<usize>>>,
 }
 
-/// How many more shards it goes to.
+/// How many more shards the message visits.
 struct Baton(u8);
 
 fn pass(teller: &Teller, from: usize, baton: Baton) {
@@ -66,8 +66,8 @@ impl Service for Relay {
     }
 }
 
-// Do messages arrive under every policy, and end with a fate? Method: batons that go round while
-// the server stops.
+// Do messages arrive under every policy, and end with a fate? Method: messages go round while the
+// server stops.
 #[test]
 fn messages_reach_their_shard_also_while_a_server_drains() {
     const BATONS: usize = 32;

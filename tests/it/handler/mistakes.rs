@@ -1,6 +1,6 @@
-//! Does each of the commonest mistakes of a handler's author get an error that names it?
-//! Method: the compiler checks a small file for each, against the library of these tests. For the
-//! one that only shows at run time, this test binary is the server.
+//! For each of the commonest mistakes of a handler's author, is there an error that names it?
+//! Method: the compiler checks a small file for each mistake, against the library of these tests.
+//! One mistake shows only at run time; there, this test binary is the server.
 
 use crate::support::prelude::*;
 
@@ -48,7 +48,7 @@ const MISTAKES: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// The library that was built last: this test waits for it.
+/// The library that was built last; this test needs it.
 fn library() -> PathBuf {
     let here = env::current_exe().expect("a path");
     let files = fs::read_dir(here.parent().expect("a folder")).expect("a folder").flatten();
@@ -80,7 +80,7 @@ fn mistakes_are_named() {
     });
 }
 
-/// Where it is set, this process is the server.
+/// If this variable is set, this process is the server.
 const SERVES: &str = "FOREBAY_TEST_LONG_REPLIES";
 
 /// Allows long replies, but validates no address.

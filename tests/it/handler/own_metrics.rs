@@ -1,4 +1,4 @@
-//! Do metrics of a handler leave the server alone that panic, or do not return?
+//! If a handler's own metric panics, or does not return, is the server undisturbed?
 
 use crate::support::prelude::*;
 use std::sync::mpsc::channel;
@@ -7,8 +7,8 @@ fn has(text: &str, name: &str) -> bool {
     text.lines().any(|line| line.starts_with(&format!("{name} ")))
 }
 
-// Method: a panic that the handler's own code has caught poisons a lock, on which each later
-// reading panics.
+// Method: a panic in the handler's own code poisons a lock, so each later reading of the metric
+// panics.
 #[test]
 fn a_metric_that_panics_is_absent() {
     let poisoned = Arc::new(Mutex::new(1.0));
@@ -32,7 +32,8 @@ fn a_metric_that_panics_is_absent() {
     assert_eq!(report.totals.gauges.own.len(), 3, "the report has them too");
 }
 
-// Does the endpoint answer meanwhile, and are the metrics before that one shown?
+// Does the endpoint answer about health meanwhile, and does the scrape show the metrics before this
+// one?
 #[test]
 fn a_metric_that_does_not_return_delays_no_answer_about_health() {
     let (release, released) = channel::<()>();
@@ -40,7 +41,7 @@ fn a_metric_that_does_not_return_delays_no_answer_about_health() {
     let (released, begin) = (Mutex::new(released), Mutex::new(begin));
     let read = move || {
         let _ = begin.lock().expect("no panic").send(());
-        // Until it is released, and then at once.
+        // Waits until the first release; afterwards it returns at once.
         let _ = released.lock().expect("no panic").recv();
         3.0
     };
@@ -49,7 +50,7 @@ fn a_metric_that_does_not_return_delays_no_answer_about_health() {
     let server = Running::on(server.gauge("after", "", || 2.0).expect("a fine name"), Erased::new(scripted().0));
     let found = |text: &str| ["before", "kept", "after"].map(|name| has(text, name));
     let release = thread::scope(|scope| {
-        // Dropped if this fails, so that the scrape ends.
+        // If the test fails, this is dropped and the scrape ends.
         let release = release;
         let scrape = scope.spawn(|| server.metrics());
         begun.recv().expect("it is read");

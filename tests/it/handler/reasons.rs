@@ -1,13 +1,13 @@
-//! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the
-//! program, as parts of the fates? Method: a handler that rejects what it is told to, behind real
+//! Does a handler's own reason to reject show by its name, on `/metrics`, on `/latency` and in the
+//! program, as a part of a fate? Method: a handler rejects as each request says, behind real
 //! sockets; the pages are scraped.
 
 use crate::support::prelude::*;
 use forebay::fate::{REASONS, Refused, Status};
 use forebay::handler::GiveUp;
 
-/// Rejects by the first byte, for the reason whose number the second one is (2 has no name); `-` is
-/// none. The rest it sends back.
+/// The first byte says how to reject, and the second one is the number of the reason (2 has no
+/// name); `-` is none. Other requests are echoed.
 struct Reasons;
 
 impl Handler for Reasons {
@@ -26,7 +26,7 @@ impl Handler for Reasons {
         };
         match arrival.bytes()[1] {
             b'-' => Err(rejected),
-            // The last reason holds.
+            // If there are several reasons, the last one counts.
             digit => Err(rejected.because(1).because(digit - b'0')),
         }
     }
@@ -41,8 +41,8 @@ impl Handler for Reasons {
     }
 }
 
-// Does each reason count once, under its fate and its name, and is a client whose request is
-// rejected for one answered as without?
+// Does each reason count once, under its fate and its name? Is a client whose request is rejected
+// for a reason answered as without one?
 #[test]
 fn rejections_show_by_the_handlers_names() {
     let server = Running::on(bound(&[("workers", "2")]), Reasons);
@@ -93,13 +93,13 @@ impl Handler for Talkative {
 #[test]
 fn bad_names_are_said_before_anything_is_served() {
     let server = bound(&[("admin", "off"), ("workers", "1")]);
-    // One that runs all the same ends at once.
+    // If a server nevertheless runs, it ends at once.
     server.stop_handle().stop();
     let error = server.run(&Talkative).expect_err("a name occurs twice").to_string();
     assert_eq!(error, "REASON_NAMES: \"x\": not allowed; allowed: each name once");
 }
 
-/// Gives a request up as its first byte says, for the reason whose number the second one is.
+/// Gives a request up as its first byte says, for the reason with the number of the second byte.
 struct GivesUp;
 
 impl Handler for GivesUp {
@@ -124,8 +124,8 @@ impl Handler for GivesUp {
     }
 }
 
-// Does a request that its handler gives up end so, for the handler's reason, and is it answered as
-// one that was not served? Do fates list only the reasons that they have?
+// If a handler gives a request up, does it end for the handler's reason, and is the client answered
+// as after a refusal? Do fates list only reasons that they have?
 #[test]
 fn what_is_given_up_ends_for_the_handlers_reason() {
     let server = Running::on(bound(&[("workers", "2")]), GivesUp);

@@ -1,15 +1,16 @@
-//! Is a request that has an identity served once, however often and to whomever it comes?
+//! Is a request that has an identity served only once, however often it comes and to whichever
+//! worker?
 
 use crate::support::prelude::*;
 use forebay::handler::{Once, handler_fn};
 
-/// Of a client, what it may send again with the same number.
+/// A request that a client may send again with the same number.
 fn repeatable(id: u64) -> Vec<u8> {
     message(&Header { kind: Kind::Repeatable, ..Header::request(id, 0, Nanos::ZERO) }, &[Act::Hold as u8])
 }
 
-// Method: one worker is held by the first copy, and others receive the repeats. Another source may
-// use the same number, and a request without an identity is served each time.
+// Method: the first copy holds one worker, and other workers receive the repeats. Another source
+// may use the same number. A request without an identity is served each time.
 #[test]
 fn a_repeat_of_what_is_in_the_server_is_dropped() {
     at_once(policies().filter(|policy| *policy != "isolated"), |policy| {
@@ -24,7 +25,7 @@ fn a_repeat_of_what_is_in_the_server_is_dropped() {
         held(2);
         script.release();
         assert_eq!([&client, &other].map(|client| client.receive().header.id), [7; 2]);
-        // The first has ended: now it is a request again.
+        // The first request has ended, so the same number is served again.
         client.send(&repeatable(7));
         held(3);
         script.release();
@@ -35,8 +36,8 @@ fn a_repeat_of_what_is_in_the_server_is_dropped() {
     });
 }
 
-// Is an answer given again for as long as it is kept, to its own client alone, and made again
-// afterwards? One that is longer than what is kept is made each time.
+// Is an answer sent again while it is kept, only to its own client, and computed again afterwards?
+// An answer that is too long to be kept is computed each time.
 #[test]
 fn a_repeat_after_the_end_is_answered_from_memory() {
     let made = Arc::new(AtomicU64::new(0));

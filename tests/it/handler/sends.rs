@@ -1,13 +1,14 @@
-//! Do datagrams beside replies arrive, from any event, and only where they may go? Is each counted?
+//! Do datagrams beside replies arrive, from any event, and only at permitted addresses? Is each
+//! counted?
 
 use crate::support::prelude::*;
 use forebay::handler::{SendError, Transmit};
 use forebay::{Event, Out, Service};
 
-/// A request says what is to be sent to its sender, by its first byte.
+/// The first byte of a request says which datagrams to send to its sender.
 struct Sends;
 
-/// The longest payload here, so that a flood of it is within no credit.
+/// The longest payload here. A flood of it exceeds any credit.
 const LONG: [u8; 1_000] = [b'x'; 1_000];
 
 impl Service for Sends {
@@ -66,7 +67,7 @@ fn datagrams_beside_replies_arrive_and_are_counted() {
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.udp.port()));
         let client = client_of(to);
         let sends = |kind: &[u8]| client.send(kind).expect("the server's port is open");
-        // First, while nothing else has brought credit.
+        // The first datagram, before any other request has added credit.
         sends(b"u...");
         assert_eq!(receive_bytes(&client), b"u...", "{policy}");
         sends(b"a...");
@@ -78,7 +79,7 @@ fn datagrams_beside_replies_arrive_and_are_counted() {
         await_until(|| sent(&server, "full") > 0.0, policy);
         let report = server.stop();
         let sends = report.totals.counts.counted.shard_datagrams;
-        // One later, four segments, one as long, and as many as there is room for.
+        // One later, four segments, one of the same length, and as many as there is room for.
         assert_eq!(sends[0] + sends[1], 1 + 4 + 1 + 1_024, "{policy}: {sends:?}");
         assert_eq!(sends[2..], [2, 2], "{policy}");
         assert_eq!(report.totals.fates.failed, 0, "{policy}");

@@ -1,11 +1,12 @@
-//! Has each request the state of its shard to itself, and does the next one find what it left,
-//! whatever becomes of it? Method: a service reads a count, lets others go on, and writes it.
+//! Has each request exclusive access to the state of its shard, and does the next one see its
+//! changes, however it ends? Method: a service reads a count, lets others run, and writes the
+//! count.
 
 use crate::support::prelude::*;
 use forebay::{Event, Out, Service};
 
-/// A request is its shard ('-' names none), what it does, and room for the answer. That is the
-/// shard's number, and how many of its requests have come so far.
+/// A request has its shard ('-' names none), its action, and space for the answer. The answer is
+/// the shard's number, and how many of its requests have come so far.
 struct Counting;
 
 impl Service for Counting {
@@ -47,8 +48,8 @@ impl Service for Counting {
     }
 }
 
-// Is no count lost where requests of a shard come side by side, and none counted of those that
-// panic or stall?
+// Is no count lost if requests of a shard come at the same time? Do requests that panic or stall
+// not count?
 #[test]
 fn a_shard_has_one_request_at_a_time() {
     const EACH: u64 = 28;
@@ -84,7 +85,7 @@ fn a_shard_has_one_request_at_a_time() {
     }
 }
 
-// Do requests that name no shard go to one by their sender's address?
+// Does the sender's address decide the shard of requests that name none?
 #[test]
 fn a_sender_has_one_shard() {
     let server = Running::on(bound(&sized("steal", 4)), Counting);
@@ -100,8 +101,8 @@ fn a_sender_has_one_shard() {
     server.ends_as(fates! { received: 120, answered: 120 }, "steal");
 }
 
-/// A request lets its second byte fire after as many milliseconds as its first one says; 0 stops
-/// it. The answer begins with 1 if the key was armed.
+/// A request arms the key in its second byte, to fire after the milliseconds in its first byte; 0
+/// stops it. The answer begins with 1 if the key was armed.
 #[derive(Clone, Default)]
 struct Later {
     /// The keys that fired.
@@ -147,16 +148,16 @@ impl Service for Later {
     }
 }
 
-// Does a timer fire once, not before its time, and not once it was stopped or moved, under every
-// policy, on an idle server? Is each one received, and does it end with a fate?
+// Does a timer fire once, not early, and not after it was stopped or moved? Under every policy, on
+// an idle server. Is each timer event received, and does it end with a fate?
 #[test]
 fn timers_fire_once() {
     for policy in policies() {
         let service = Later::default();
         let server = Running::on(bound(&sized(policy, 4)), service.clone());
         let client = client(&server);
-        // Each of 20 keys is armed, each third is stopped, and each fifth armed anew. The last one
-        // does not come before the stop.
+        // Each of 20 keys is armed, every third is stopped, and every fifth is armed again. The
+        // last one does not fire before the stop.
         let first = (0..20).map(|key| [30, key]);
         let stopped = (0..20).step_by(3).map(|key| [0, key]);
         let moved = (1..20).step_by(5).map(|key| [200, key]);
@@ -166,7 +167,7 @@ fn timers_fire_once() {
             client.send(&question).expect("the server's port is open");
             let was_armed = usize::from(receive_bytes(&client)[0]);
             let times = fires.entry(key.into()).or_default();
-            // A busy host may let it fire before it is stopped.
+            // On a busy host the timer may fire before the test stops it.
             *times = *times + usize::from(after > 0) - was_armed;
             asked += 1;
         }
@@ -184,14 +185,13 @@ fn timers_fire_once() {
         let fates = report.totals.fates;
         assert_eq!((fates.answered, fates.in_flight, report.packets_away), (asked, 0, 0), "{policy}: {fates:?}");
         assert_eq!(fates.received, fates.answered + fates.no_reply, "{policy}: {fates:?}");
-        // The keys of one shard that are due together are one event.
+        // Keys of one shard that are due at the same time are one event.
         let events = report.totals.counts.counted.shard_events[0];
         assert!(events == fates.no_reply && events <= expected.len() as u64, "{policy}: {events} of {fates:?}");
     }
 }
 
-/// A request 'l' runs until a timer and a sleep that began after it have ended, or the test gives
-/// up.
+/// A request 'l' runs until a timer and a later sleep have both ended, or the test gives up.
 #[derive(Clone, Default)]
 struct GivesWay {
     runs: Arc<AtomicBool>,
@@ -235,8 +235,8 @@ impl Service for GivesWay {
     }
 }
 
-// Does a long request give way to timers that are due and to requests that have waited, if no
-// worker is free? It has passed its last level, so that no other cause makes it give way.
+// If no worker is free, does a long request yield to due timers and to requests that have finished
+// waiting? It has passed its last level, so it has no other reason to yield.
 #[test]
 fn a_long_request_gives_way_to_what_became_ready() {
     let service = GivesWay::default();

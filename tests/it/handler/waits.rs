@@ -1,18 +1,17 @@
-//! May a handler wait for what other threads do, and for time, without keeping a worker, and does
-//! every wait end?
-//! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits;
-//! replies and fates are counted.
+//! May a handler wait for other threads, and for time, without blocking a worker, and does every
+//! wait end? Method: a handler that waits for a channel, a timer, or nothing; few workers, many
+//! waits; replies and fates are counted.
 
 use crate::support::prelude::*;
 use std::task::{Poll, Waker};
 use tokio::sync::oneshot;
 
-/// Waits as the first letter of the request says.
+/// The first letter of a request says how it waits.
 #[derive(Clone, Default)]
 struct Waits {
-    /// What requests wait for: a test sends to the newest, or drops it.
+    /// Senders for waiting requests. A test sends to the newest one, or drops it.
     asked: Arc<Mutex<Vec<oneshot::Sender<u8>>>>,
-    /// Kept for ever, and never used.
+    /// Wakers that are kept for ever and never used.
     kept: Arc<Mutex<Vec<Waker>>>,
 }
 
@@ -31,7 +30,7 @@ impl Waits {
         await_until(|| self.asked.lock().expect("no panic").len() == count, "the request did not come so far");
     }
 
-    /// Lets the one that waits hear `word`.
+    /// Sends `word` to the waiting request.
     fn tell(&self, word: u8) {
         self.await_asked(1);
         self.asked().expect("it waits").send(word).expect("it is alive");
@@ -61,7 +60,7 @@ impl Handler for Waits {
             }
             b't' => timeout(Nanos::from_millis(20), self.hear()).await.unwrap_or(b't'),
             b'n' => std::future::pending().await,
-            // Its waker is dropped later, unused.
+            // Its waker is dropped later without being used.
             b'k' => {
                 std::future::poll_fn(|context| {
                     self.kept.lock().expect("no panic").push(context.waker().clone());
@@ -103,8 +102,8 @@ fn another_thread_wakes_a_request() {
     }
 }
 
-// Is no wake lost where many come while workers fall asleep and work? Method: threads that wake at
-// once what they find.
+// If many wakes come while workers fall asleep and work, is none lost? Method: threads wake every
+// waiting request at once.
 #[test]
 fn no_wake_is_lost() {
     const REQUESTS: usize = 2_000;
@@ -124,7 +123,7 @@ fn no_wake_is_lost() {
             }
             for number in 0..REQUESTS {
                 socket.send(b"h").expect("the server's port is open");
-                // At most eight are on their way.
+                // At most eight are outstanding.
                 if number >= 7 {
                     assert_eq!(receive(&socket), "!");
                 }
@@ -157,7 +156,7 @@ fn waits_leave_room_for_others() {
         (0..count).for_each(|_| assert_eq!(socket.send(b"h").expect("the server's port is open"), 1));
     };
     for round in 1..=2 {
-        // Fewer at once than a socket holds.
+        // Fewer at once than fit into a socket.
         for _ in 0..4 {
             wait(ROOM / 4);
             assert_eq!(ask(&server, "x"), "x", "round {round}");
@@ -192,6 +191,6 @@ fn every_wait_ends() {
     assert_eq!(receive(&waiting), status(Status::ShedDraining));
     let fates = report.totals.fates;
     assert_eq!((fates.stalled, fates.shed_expired, fates.shed_draining, fates.received), (2, 1, 1, 4));
-    // Its server is gone.
+    // The server has ended.
     waits.asked().expect("the last one").send(b'!').expect_err("it was dropped");
 }

@@ -1,6 +1,5 @@
-//! Does the server that runs serve on when a successor fails, at every step, and a successor begin
-//! when its predecessor dies?
-//! Method: one side of the hand-over is played here.
+//! If a successor fails at any step, does the running server continue to serve? Does a successor
+//! begin when its predecessor dies? Method: the test plays one side of the hand-over.
 
 use crate::support::place::shared_socket;
 use crate::support::prelude::*;
@@ -13,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 
-/// A process that plays one side of a hand-over by hand: each message is one packet.
+/// One side of a hand-over, played by the test: each message is one packet.
 struct Side(UnixStream);
 
 impl Side {
@@ -31,7 +30,7 @@ impl Side {
         self.0.write_all(message.to_string().as_bytes()).expect("the other side lives");
     }
 
-    /// The next message; `None` when the other side is gone. Descriptors beside it are dropped.
+    /// The next message; `None` if the other side has ended. Descriptors in it are dropped.
     fn hear(&mut self) -> Option<Value> {
         let mut text = [0; 65_536];
         let length = self.0.read(&mut text).expect("the kernel");
@@ -49,7 +48,7 @@ impl Side {
 
 const STEPS: [&str; 7] = ["connect", "rubbish", "hello", "offer", "descriptors", "ready", "begin"];
 
-/// Plays a successor up to `step`, and dies.
+/// Plays a successor up to `step`, and then ends.
 fn die_at(step: &str, place: &Place) {
     let mut side = Side::connect(&place.path());
     if step == "rubbish" {
@@ -68,8 +67,8 @@ fn die_at(step: &str, place: &Place) {
     }
 }
 
-// Does the server that runs serve on, without losing a request, wherever a successor dies, and does
-// the next one take over?
+// Wherever a successor dies, does the running server continue without losing a request, and can the
+// next successor take over?
 #[test]
 fn a_successor_that_dies_changes_nothing() {
     let place = Place::new("echo");
@@ -78,12 +77,12 @@ fn a_successor_that_dies_changes_nothing() {
     let (_, successor) = answered_while(10_000, 0, udp, |_| {
         for step in STEPS {
             die_at(step, &place);
-            // What comes after that is served by the same server.
+            // Later requests are served by the same server.
             let received = || fates(&latency(admin)).received;
             let before = received();
             await_until(|| received() > before + 200, &format!("it does not serve after {step}"));
         }
-        // One that says nothing is waited for, and holds up nothing.
+        // A silent successor is waited for, but it delays nothing.
         let _silent = Side::connect(&place.path());
         let successor = place.start();
         server.ends_well();
@@ -92,8 +91,8 @@ fn a_successor_that_dies_changes_nothing() {
     assert_eq!(status_at(successor.udp), Status::Ok);
 }
 
-/// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's
-/// drop counters too.
+/// Plays a successor until it may begin. Also returns the predecessor's last readings of the
+/// kernel's drop counters.
 fn begun(place: &Place) -> (Side, Vec<u64>) {
     let mut side = Side::connect(&place.path());
     side.hello();
@@ -111,8 +110,9 @@ fn flood(client: &Client) {
 
 const FLOOD: u64 = 30_000;
 
-// The server that serves counts them. Method: sockets overflow while neither receives; then the
-// successor dies. `tests/alone/life/handover.rs` has those of one that begins.
+// The server that then serves counts the drops. Method: sockets overflow while neither server
+// receives; then the successor dies. `tests/alone/life/handover.rs` has the case of a successor
+// that begins.
 #[test]
 fn drops_between_two_readings_are_counted() {
     let place = Place::new("echo");
@@ -122,7 +122,7 @@ fn drops_between_two_readings_are_counted() {
     assert_eq!(dropped, [0, 0]);
     flood(&client);
     drop(side);
-    // Soon after the last of them, mostly before the server that serves again has read them.
+    // Soon after the last drops, usually before the old server has read them again.
     let (side, dropped) = begun(&place);
     drop(side);
     assert_eq!(
@@ -130,7 +130,7 @@ fn drops_between_two_readings_are_counted() {
         Some(dropped.iter().sum()),
         "all that was dropped so far"
     );
-    // The next successor hears of these, and counts what comes after.
+    // The next successor is told of these drops, and counts later ones.
     let mut sent = FLOOD;
     await_until(
         || {
@@ -141,7 +141,7 @@ fn drops_between_two_readings_are_counted() {
             flood(&client);
             sent += FLOOD;
             let after = fates(&latency(server.admin)).kernel_dropped;
-            // A successor that has said nothing for a second serves no more.
+            // A successor that has been silent for a second no longer serves.
             let is_successors = clock::now().minus(began) < Nanos::from_secs(1);
             assert!(!is_successors || after == before, "{after:?} and not {before:?}: the rest is the successor's");
             is_successors
@@ -157,7 +157,7 @@ fn another_user_is_refused() {
         return skip("only root can start a server as another user");
     }
     let place = Place::new("echo");
-    // Where the sources are, that user may have no way to the program.
+    // The other user may have no access to the folder of the program.
     let program = place.directory.path().join("forebay");
     fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).expect("room");
     fs::set_permissions(place.directory.path(), Permissions::from_mode(0o755)).expect("our own directory");
@@ -182,8 +182,8 @@ fn a_successor_that_stands_still_is_told() {
     assert_eq!((side.hear(), status_at(server.udp)), (None, Status::Ok));
 }
 
-/// A predecessor played by hand, with a socket for each of two workers; a request waits in one of
-/// them.
+/// A predecessor that the test plays, with a socket for each of two workers. A request waits in one
+/// of them.
 struct Played {
     side: Side,
     successor: Process,
@@ -191,7 +191,7 @@ struct Played {
     client: Client,
 }
 
-/// Plays a predecessor until the successor is ready, and holds no socket any more.
+/// Plays a predecessor until the successor is ready, and then closes all its sockets.
 fn play(place: &mut Place) -> Played {
     let first = shared_socket(listen().parse().expect("an address"));
     let udp = first.local_addr().expect("bound");

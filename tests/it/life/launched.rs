@@ -1,4 +1,5 @@
-//! Is the server independent of what its launcher has left: masks of signals, timer slack, sockets?
+//! Is the server independent of settings that its launcher leaves: signal masks, timer slack,
+//! sockets?
 
 use crate::support::prelude::*;
 use nix::sys::prctl::set_timerslack;
@@ -28,7 +29,7 @@ fn signals_that_the_launcher_blocked_or_ignored_are_heard() {
     });
 }
 
-// By a slack of an hour each sleep may end an hour late.
+// With a slack of an hour, each sleep might end an hour late.
 #[test]
 fn threads_have_the_usual_slack_whatever_the_launchers_is() {
     let start = || {
@@ -47,7 +48,7 @@ fn threads_have_the_usual_slack_whatever_the_launchers_is() {
     assert_eq!(server.stop(), "received 0\n");
 }
 
-/// The log of a server with these sockets, and what it says when it has served requests of 64
+/// The log of a server with these sockets, and its output after it has served requests of 64
 /// clients.
 fn served(held: &Held, workers: usize) -> (String, String) {
     let mut log = tempfile::tempfile().expect("a file");
@@ -60,7 +61,7 @@ fn served(held: &Held, workers: usize) -> (String, String) {
     (text, said)
 }
 
-// Whether the sockets that there are share their address already or not.
+// Are missing sockets opened, whether or not the given sockets already share their address?
 #[test]
 fn sockets_that_are_missed_are_opened() {
     let alone = Held::sharing(1, |_| Ok(()));
@@ -73,7 +74,7 @@ fn sockets_that_are_missed_are_opened() {
     }
 }
 
-// Only the user who bound a socket may share its address.
+// Only the user who bound a socket may share its address; is this error named?
 #[test]
 fn sockets_that_another_user_holds_are_named() {
     let held = Held::new(1);

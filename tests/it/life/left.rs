@@ -1,4 +1,5 @@
-//! Does a stop end in time, whatever a handler has left? Method: this binary as a server, signals.
+//! Does a stop end in time, whatever work a handler has left? Method: this binary as a server, and
+//! signals.
 
 use crate::support::prelude::*;
 use forebay::server::Ended;
@@ -20,7 +21,7 @@ impl Drop for Hangs {
     }
 }
 
-/// Leaves what its text says.
+/// Leaves the work that its text names.
 struct Leaves(String);
 
 impl Handler for Leaves {
@@ -41,13 +42,13 @@ impl Handler for Leaves {
             }
             _ => drop(begin_and_hang),
         }
-        // Work that has not begun is forgotten at a stop.
+        // A stop drops work that has not begun.
         let _ = begun.recv();
         reply.put(b"x").expect("as long as the request");
     }
 }
 
-// Not a test but the child of one.
+// Not a test but the server of one.
 #[test]
 fn the_server_itself() {
     let Ok(text) = env::var(LEAVES) else { return };
@@ -61,7 +62,7 @@ fn the_server_itself() {
     std::process::exit(if report.ended == Ended::Drained { 0 } else { 3 });
 }
 
-// `!`: told to give up.
+// `!`: the server is told to give up.
 #[test]
 fn what_a_handler_leaves_does_not_keep_the_process() {
     let cases = [
@@ -83,7 +84,7 @@ fn what_a_handler_leaves_does_not_keep_the_process() {
         } else {
             assert_eq!(receive_bytes(&client), b"x", "{leaves}");
         }
-        // Two of one kind may come as one.
+        // Two signals of one kind may arrive as one.
         [Signal::SIGTERM, Signal::SIGINT][..signals].iter().for_each(|signal| server.signal(*signal));
         let (status, said) = server.end();
         assert_eq!(status.code(), Some(code), "{leaves}: {said}");

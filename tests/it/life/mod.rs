@@ -1,4 +1,4 @@
-//! A server starts, hands over, follows demands and stops.
+//! Start, hand-over, supervision and stop of a server.
 
 #![allow(clippy::print_stdout, reason = "a child of a test says where it listens")]
 
@@ -19,7 +19,7 @@ pub(crate) fn scripted_child(kind: &str) -> Command {
     this_as("life::the_server_itself", CHILD, kind)
 }
 
-// Not a test but the child of some.
+// Not a test but the server of some tests.
 #[test]
 fn the_server_itself() {
     let Ok(kind) = env::var(CHILD) else { return };

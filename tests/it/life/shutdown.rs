@@ -1,6 +1,6 @@
-//! Does a server that is told to stop finish what it holds, say what became of it, and go?
-//! Method: the built binary, signals, requests that take seconds of CPU time (with a checkpoint
-//! each microsecond).
+//! When a server is told to stop, does it finish its requests, report their fates, and end? Method:
+//! the built binary, signals, and requests that take seconds of CPU time (with a checkpoint each
+//! microsecond).
 
 use super::scripted_child;
 use crate::support::prelude::*;
@@ -25,7 +25,7 @@ fn await_draining(admin: SocketAddr) {
 #[test]
 fn a_stop_finishes_what_was_begun() {
     at_once([Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT], |signal| {
-        // What waits behind the first one waits for longer than clients do.
+        // A request behind the first one waits longer than the default bound.
         let server = start(&["--drain-timeout", "60s", "--max-wait", "off"]);
         let (client, waiting) = (Client::new(server.udp), Client::new(server.udp));
         assert_eq!(ready(server.admin).0, 200);
@@ -34,7 +34,8 @@ fn a_stop_finishes_what_was_begun() {
         server.signal(signal);
         await_draining(server.admin);
         assert_eq!(http(server.admin, "GET /healthz").map(|reply| reply.status), Some(200), "it is alive");
-        // The gate shuts a moment after it says so; what comes before that is served too.
+        // The gate closes a moment after the server says so; requests that come before are served
+        // too.
         let late = Client::new(server.udp);
         let (mut sent, mut dropped) = (0, 0);
         await_until(
@@ -59,7 +60,7 @@ fn a_stop_finishes_what_was_begun() {
     });
 }
 
-// Method: two signals at once, and no time at all, where there was nothing to lose.
+// Method: two signals at once, and no drain time, while there is nothing to lose.
 #[test]
 fn haste_alone_loses_nothing() {
     for (flags, signals, requests) in [
@@ -74,7 +75,7 @@ fn haste_alone_loses_nothing() {
             for id in 0..requests {
                 assert_eq!(client.ask(&Header::request(id, 0, Nanos::ZERO), b"").header.status, Status::Ok);
             }
-            // The client may have the reply before the worker has counted it.
+            // The client may receive the reply before the worker has counted it.
             quiescent(server.admin, requests);
             signals.iter().for_each(|signal| server.signal(*signal));
             let (status, said) = server.end();
@@ -137,8 +138,8 @@ fn a_drain_that_is_too_short_loses_work() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 4, shed_draining 4\n"));
 }
 
-// Three times: a signal that is lost now and then shows in the slowest, one that is always late in
-// the fastest.
+// Three attempts: a signal that is sometimes lost shows in the slowest, and one that is always late
+// in the fastest.
 #[test]
 fn a_second_signal_ends_at_once() {
     let time = |_| {
@@ -159,7 +160,8 @@ fn a_second_signal_ends_at_once() {
     assert!(times.iter().any(|time| *time < Nanos::from_secs(1)), "they took {times:?}");
 }
 
-// In one clear line, also when another Forebay has it and would share?
+// Is there one clear error, even if the other server is also a Forebay whose socket could be
+// shared?
 #[test]
 fn a_port_in_use_is_not_shared() {
     let first = Forebay::start(&["--workers", "2"]);
@@ -180,7 +182,8 @@ fn a_port_in_use_is_not_shared() {
     assert_eq!(status_at(first.udp), Status::Ok, "the first goes on");
 }
 
-// It ends at once where it was told so, or else at the second SIGTERM, in the drain or after it.
+// The process ends at once if its settings say so, or else at the second SIGTERM, during the drain
+// or after it.
 #[test]
 fn a_stuck_handler_does_not_keep_the_process() {
     for (stuck, pause) in

@@ -1,13 +1,13 @@
-//! Does work that threads put on a server's workers run there, within its bound, and to its end at
-//! a stop?
-//! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
+//! Does work that threads spawn on a server's workers run there, within its bound, and to its end
+//! at a stop? Method: servers without an endpoint; gates keep work unfinished for as long as a test
+//! needs it.
 
 use crate::support::prelude::*;
 use forebay::Server;
 use forebay::metrics::SpawnEnd;
 use forebay::server::{Builder, Ended, Report, SpawnError, Spawned, Spawner, Unfinished};
 
-/// What a server takes for each worker.
+/// The most spawned work that a server accepts for each worker.
 const MOST: usize = 64;
 
 fn builder(workers: usize) -> Builder {
@@ -20,7 +20,7 @@ fn silent(builder: Builder) -> Running {
     Running::on(builder.bind().expect("a free port"), Erased::new(handler_fn(nothing)))
 }
 
-/// The result of work, or a failed test where it never comes.
+/// The result of work. The test fails if it never comes.
 fn result<T: Send + 'static>(spawned: Spawned<T>) -> Result<T, Unfinished> {
     let waiting = thread::spawn(|| spawned.join());
     await_until(|| waiting.is_finished(), "the work never ended");
@@ -61,7 +61,7 @@ fn work_runs_on_the_workers_of_every_policy() {
     }
 }
 
-/// Answers with what work on its own server gives.
+/// Answers with the result of work on its own server.
 struct Asks(Spawner);
 
 impl Handler for Asks {

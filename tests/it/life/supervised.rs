@@ -1,6 +1,6 @@
-//! Does a server that systemd starts say what it does, also in a hand-over, and starve the watchdog
-//! when a worker stands still? Does it lose nothing in a restart when systemd holds its sockets?
-//! Method: this test in the place of systemd.
+//! Does a server under systemd report its state, also in a hand-over, and stop feeding the watchdog
+//! if a worker is stuck? If systemd holds its sockets, does a restart lose nothing? Method: this
+//! test plays systemd.
 
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
@@ -10,8 +10,8 @@ use crate::support::prelude::*;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{self, Receiver};
 
-/// Where a service says what it does. A thread takes each notice at once: the socket has room for
-/// ten, and a server waits when it is full.
+/// The socket for a service's notices. A thread reads each notice at once, because the socket has
+/// room for ten, and a server waits while it is full.
 struct Notices {
     directory: tempfile::TempDir,
     notices: Receiver<String>,
@@ -40,7 +40,7 @@ impl Notices {
         self.notices.recv_timeout(patience.into()).ok()
     }
 
-    /// The next notice that is no food for the watchdog.
+    /// The next notice that does not feed the watchdog.
     fn event(&self) -> String {
         loop {
             let notice = self.next(GIVE_UP_AFTER).expect("a notice");
@@ -76,8 +76,8 @@ fn what_the_server_does_is_told() {
     server.ends_well();
 }
 
-// A worker that stands still lets the watchdog starve; a long job that passes checkpoints does not.
-// This test binary runs itself as the server.
+// If a worker is stuck, the server stops feeding the watchdog. A long job that passes checkpoints
+// does not count as stuck. This test binary runs itself as the server.
 #[test]
 fn a_worker_that_stands_still_starves_the_watchdog() {
     let notices = Notices::new();
@@ -93,7 +93,7 @@ fn a_worker_that_stands_still_starves_the_watchdog() {
         assert_eq!(notices.next(watchdog.times(2)).as_deref(), Some(FED), "a long job is progress");
     }
     client.request(2, Nanos::ZERO, &[Act::Hold as u8]);
-    // What was fed before is followed by a silence that is longer than the watchdog's time.
+    // After the earlier notices there is silence for longer than the watchdog's time.
     let last = clock::now();
     while notices.next(watchdog.plus(Nanos::from_millis(500))).is_some() {
         assert!(clock::now().minus(last) < GIVE_UP_AFTER, "the watchdog is fed for ever");
@@ -103,8 +103,8 @@ fn a_worker_that_stands_still_starves_the_watchdog() {
 /// Longer than a slice may last here.
 const LONG: Nanos = Nanos::from_millis(2_500);
 
-// The supervisor learns of the successor before its predecessor goes. Does the successor feed the
-// watchdog? systemd names the watchdog to the first process alone.
+// The supervisor learns of the successor before the predecessor ends. Does the successor feed the
+// watchdog? systemd sets the watchdog's variables only for the first process.
 #[test]
 fn a_successor_becomes_the_main_process() {
     let notices = Notices::new();
@@ -119,7 +119,7 @@ fn a_successor_becomes_the_main_process() {
     first.ends_well();
     assert_eq!(notices.event(), format!("MAINPID={}\n", second.id()));
     assert!(notices.event().starts_with("READY=1"));
-    // What the first has said is read; it has ended.
+    // All notices of the first process are read; it has ended.
     while notices.next(Nanos::from_millis(1)).is_some() {}
     (0..5).for_each(|_| assert_eq!(notices.next(GIVE_UP_AFTER).as_deref(), Some(FED)));
     second.signal(Signal::SIGTERM);
@@ -149,7 +149,7 @@ fn a_restart_of_a_service_loses_nothing() {
     let first_lines: Vec<_> = said.iter().map(|said| said.lines().next().unwrap_or_default()).collect();
     println!("{became:?}, {first_lines:?}");
     assert!(first_lines.iter().all(|line| !line.contains("kernel_dropped")), "{first_lines:?}");
-    // What comes when no server runs waits for one.
+    // A request that comes while no server runs waits for the next one.
     let client = Client::new(udp);
     client.request(5, Nanos::ZERO, b"");
     let last = start();
@@ -165,7 +165,7 @@ fn sockets_of_no_use_are_refused() {
     };
     let mut held = Held::new(2);
     refused(&held, 1, "$$", "LISTEN_FDS: --workers 1, and 2 UDP sockets: 2 at 127.");
-    // For another process: the port is in use.
+    // With another process id the sockets are not used, so the port is in use.
     refused(&held, 2, "1", "Address already in use");
     held.udp = "127.0.0.1:9".parse().expect("an address");
     refused(&held, 2, "$$", "LISTEN_FDS: --listen 127.0.0.1:9; allowed: 127.");

@@ -1,11 +1,11 @@
-//! Does a running server that reads another policy, or other sizes, lose nothing and strand
-//! nothing?
-//! Method: clients that wait for each reply go on while the policy changes, from every one to every
-//! other.
+//! If a running server changes its policy or its sizes, is no request lost or left in an old queue?
+//! Method: clients that wait for each reply continue while the policy changes, from every policy to
+//! every other one.
 
 use crate::support::prelude::*;
 
-/// Every policy after every other, and after itself with other sizes, each once.
+/// A sequence with every policy after every other one, and after itself with other sizes, each
+/// once.
 fn tour() -> Vec<&'static str> {
     let all: Vec<&str> = policies().collect();
     let mut tour = Vec::new();
@@ -25,7 +25,7 @@ fn settings(policy: &str, turn: usize) -> String {
     )
 }
 
-// Requests of `fork` have parts and checkpoints, and hop where the policy has pools for that.
+// Requests of `fork` have parts and checkpoints, and hop if the policy has pools.
 #[test]
 fn a_switch_under_load_strands_nothing() {
     const CLIENTS: u8 = 6;
@@ -60,7 +60,7 @@ fn a_switch_under_load_strands_nothing() {
     });
 }
 
-// Does `/latency` name the policy in force, and do the workers follow it?
+// Does `/latency` name the present policy, and do the workers follow it?
 #[test]
 fn the_workers_follow_what_is_announced() {
     let running = Configured::start("policy = \"steal\"\nslice = \"1us\"\n");

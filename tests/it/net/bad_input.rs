@@ -1,20 +1,19 @@
-//! Does every datagram end under its own reason, unanswered where no answer may go, and harm no
-//! other request?
-//! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then
-//! a good request.
+//! Does every bad datagram end under the right reason, without an answer if none is permitted, and
+//! leave other requests undisturbed? Method: one worker, so that answers keep the order of
+//! requests. Each kind of bad datagram is sent, then a good request.
 
 use crate::support::prelude::*;
 
 const CAP: Nanos = Nanos::from_millis(1);
 const IOS: [&str; 2] = ["batches", "gro"];
-/// An address without a client: an answer to it reaches no one.
+/// An address without a client.
 const NOBODY: [u8; 4] = [127, 0, 7, 7];
 
 fn server_with(io: &str) -> Running {
     Running::start(&[("workers", "1"), ("io", io)], Bench::new(Echo, CAP))
 }
 
-/// A datagram that breaks one rule, and the rule.
+/// A datagram for each rule that it breaks.
 fn malformed() -> Vec<(Vec<u8>, Malformed)> {
     let good = message(&Header::request(1, 0, Nanos::ZERO), b"payload");
     let with = |offset: usize, value: u8| {
@@ -48,7 +47,7 @@ fn malformed_datagrams_are_counted_and_not_answered() {
         for (bytes, reason) in malformed() {
             client.send(&bytes);
             expected[reason as usize] += 1;
-            // The good one's answer comes first: there was none before it.
+            // The good request's answer comes first, so the bad datagram had none.
             let good = client.ask(&Header::request(1_000 + sent, 0, Nanos::ZERO), b"");
             assert_eq!(good.header.status, Status::Ok, "{io} after {reason:?}");
             sent += 2;
@@ -59,7 +58,7 @@ fn malformed_datagrams_are_counted_and_not_answered() {
     }
 }
 
-/// Do `/latency` and `/metrics` both show these counts, and zero for the other reasons?
+/// Checks that `/latency` and `/metrics` both show these counts, and zero for the other reasons.
 fn assert_reasons(server: &Running, expected: [u64; Malformed::ALL.len()]) {
     let json = latency(server.admin);
     for (reason, count) in Malformed::ALL.into_iter().zip(expected) {
@@ -87,8 +86,8 @@ fn refused_requests_are_answered_in_short() {
     }
 }
 
-// Method: each beside good requests, which port 0 would concern in their batch. `src/net/filter.rs`
-// has more of them.
+// Method: each bad source beside good requests. Port 0 would make sending their whole batch fail.
+// `src/net/filter.rs` tests more sources.
 #[test]
 fn sources_that_are_no_client_poison_nobody() {
     let good = message(&Header::request(1, 0, Nanos::ZERO), b"");
@@ -121,8 +120,8 @@ fn only(reason: Malformed, count: u64) -> [u64; Malformed::ALL.len()] {
     Malformed::ALL.map(|other| if other == reason { count } else { 0 })
 }
 
-// Method: a handler whose answers are requests. A server that answered itself would never come to
-// rest.
+// Method: a handler whose answers are valid requests. A server that answered itself would never
+// come to rest.
 #[test]
 fn a_server_does_not_answer_itself() {
     if !in_own_network("net::bad_input::a_server_does_not_answer_itself") {
@@ -152,7 +151,7 @@ fn a_server_does_not_answer_itself() {
     let (port, mut sent) = (server.udp.port(), 0);
     await_until(
         || {
-            // An answer would go to this port, where no socket listens, and not come back.
+            // An answer would go to this port, where no socket listens, and end there.
             assert!(sent_raw(SocketAddrV4::new(THERE, port), (localhost, port).into(), b""));
             sent += 1;
             server.quiescent(sent).malformed > 0
@@ -177,17 +176,17 @@ fn rejected_source_ports_are_a_setting() {
     }
 }
 
-// A wildcard bind receives them once in each socket. Method: two devices, one without a listener.
+// A wildcard socket receives them once in each socket. Method: two devices, one without a listener.
 #[test]
 fn datagrams_to_several_hosts_are_not_served() {
     if !in_own_network("net::bad_input::datagrams_to_several_hosts_are_not_served") {
         return;
     }
     lonely_device();
-    // For a broadcast address of its own.
+    // A device with an unusual broadcast address.
     ip("addr add 10.8.0.1/24 broadcast 10.8.0.254 dev near");
-    // Broadcast by the mask; by the kernel's word alone; and to all hosts of a network (of IPv4 not
-    // on a socket of both).
+    // Broadcast by the network mask; broadcast only by the kernel's setting; multicast to all hosts
+    // (only IPv4 on a socket of IPv4).
     let by_mask = ["255.255.255.255", "10.9.255.255", "127.255.255.255"];
     let v4_only = [&by_mask[..], &["10.8.0.254", "224.0.0.1"]].concat();
     let both = [&by_mask[..], &["ff02::1"]].concat();
@@ -219,7 +218,7 @@ fn datagrams_to_several_hosts_are_not_served() {
     }
 }
 
-/// Sends from anybody's address; false, skipped, where that is not permitted.
+/// Sends from any address; returns false, and skips, if that is not permitted.
 fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
     let SocketAddr::V4(server) = server else { unreachable!("the server listens on IPv4") };
     match Raw::new(source, server).and_then(|raw| raw.send(payload)) {

@@ -1,26 +1,24 @@
-//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, within
-//! the bounds of one reply?
-//! Method: requests tell how long each datagram is to be. Clients are connected, and hear nothing
-//! from any other address.
+//! Are the datagrams of one reply sent separately, in order, from the address that was asked,
+//! within the bounds of one reply? Method: each request says how long each datagram must be.
+//! Clients are connected, so they receive only from this address.
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
 
-/// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`]
-/// bytes.
+/// The first byte of a request with a validated address. Its reply may have [`LONGEST`] bytes.
 const PROVEN: u8 = b'p';
-/// The first byte of a request whose sender may be forged, to which the handler would write
+/// The first byte of a request whose address may be forged, to which the handler tries to write
 /// [`LONGEST`] bytes.
 const FORGED: u8 = b'f';
-/// The first byte of a request whose sender may be forged, and is sent no more than it sent.
+/// The first byte of a request whose address may be forged. Its reply is no longer than itself.
 const PLAIN: u8 = b'-';
 const LONGEST: usize = 2_000;
-/// What fills a request up.
+/// Fills a request up to its length.
 const FILLING: u8 = 255;
 
 /// For each byte of the request after the first, writes a datagram of eight times as many bytes.
-/// Each byte is the number of the datagram; the seal makes the first one its length. Careless: it
-/// ignores what does not fit.
+/// Each byte is the number of the datagram; sealing replaces the first byte by the length. It
+/// ignores errors for datagrams that do not fit.
 struct Several;
 
 impl Handler for Several {
@@ -61,7 +59,7 @@ fn request(kind: u8, eighths: &[u8]) -> Vec<u8> {
     [&[kind], eighths].concat()
 }
 
-/// Receives the datagrams of a reply, of these lengths in bytes times eight.
+/// Receives the datagrams of a reply. Their lengths are eight times these numbers.
 #[track_caller]
 fn assert_hears(socket: &UdpSocket, eighths: &[u8], about: &str) {
     let mut buffer = [0; LONGEST];
@@ -73,10 +71,10 @@ fn assert_hears(socket: &UdpSocket, eighths: &[u8], about: &str) {
     }
 }
 
-/// Lengths as they make one GSO batch, several, and none; a datagram of none is not sent.
+/// Lengths that give one GSO batch, several, and none. An empty datagram is not sent.
 const REPLIES: [&[u8]; 6] = [&[9; 8], &[1, 2, 3, 4], &[7, 6, 5, 5], &[3, 3, 2, 3, 3], &[4, 0, 5, 0], &[40]];
 
-/// Has every reply sent to each of `clients`, each time to all of them at once.
+/// Requests every reply for each of `clients`, from all of them at once each time.
 fn assert_served(clients: &[UdpSocket], about: &str) -> u64 {
     for eighths in REPLIES {
         clients.iter().for_each(|client| assert!(client.send(&request(PROVEN, eighths)).is_ok()));
@@ -85,8 +83,8 @@ fn assert_served(clients: &[UdpSocket], about: &str) -> u64 {
     (REPLIES.len() * clients.len()) as u64
 }
 
-// Under every policy, wherever the request goes between two datagrams, and is it one request that
-// was answered?
+// Is the order kept under every policy, even if the request moves between two datagrams? Does it
+// count as one answered request?
 #[test]
 fn the_datagrams_of_a_reply_come_in_order() {
     for policy in policies() {
@@ -115,7 +113,7 @@ fn each_datagram_leaves_from_the_address_that_was_asked() {
     }
 }
 
-/// The answer to a request that was not served: its datagrams.
+/// Checks the datagrams of the answer to a request that was not served.
 #[track_caller]
 fn assert_refused(socket: &UdpSocket, status: Status) {
     let mut buffer = [0; LONGEST];
@@ -132,7 +130,7 @@ fn too_much_is_not_sent_not_even_in_part() {
             client.send(&request(PROVEN, eighths)).expect("sent");
             assert_refused(&client, Status::Failed);
         }
-        // A datagram that nothing is written into is none, also the ninth.
+        // A datagram without content is not sent, also as the ninth.
         for eighths in [&[1, 1, 1, 1, 1, 1, 1, 1][..], &[1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1], &[125, 125]] {
             client.send(&request(PROVEN, eighths)).expect("sent");
             assert_hears(&client, eighths, policy);
@@ -146,7 +144,7 @@ fn too_much_is_not_sent_not_even_in_part() {
 fn datagrams_share_the_credit_of_their_source() {
     let server = Running::start(&[("workers", "2")], Several);
     let client = client(&server);
-    // 64 bytes ask.
+    // Requests of 64 bytes.
     let ask = |kind: u8, eighths: &[u8]| {
         let mut bytes = request(kind, eighths);
         assert!(bytes.len() <= 64);
@@ -161,11 +159,11 @@ fn datagrams_share_the_credit_of_their_source() {
     assert_refused(&client, Status::Failed);
     ask(FORGED, &[8, 1]);
     assert_refused(&client, Status::ShedRate);
-    // What the source may be sent has nothing to do with it.
+    // This does not depend on how much may be sent to the source.
     ask(FORGED, &[1; 9]);
     assert_refused(&client, Status::Failed);
     assert_eq!(server.quiescent(5), fates! { received: 5, answered: 2, failed: 2, shed_rate: 1 });
-    // What short replies leave over serves long ones, within a second, and no more than that.
+    // Credit that short replies leave is used by long ones within a second, and no more than that.
     let (mut sent, mut received, mut longest) = (0, 0, 0);
     let mut buffer = [0; LONGEST];
     for _ in 0..200 {

@@ -1,7 +1,6 @@
-//! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the
-//! server stops in it?
-//! Method: three senders overflow the sockets. What they sent was received, or dropped there, or
-//! came back after a stop. A tenth of the full size:
+//! Is every datagram of a flood accounted for: good, malformed and from port 0, even if the server
+//! stops during the flood? Method: three senders overflow the sockets. Each datagram must be
+//! received, dropped by a socket, or returned after a stop. A tenth of the full size:
 //! `FOREBAY_FLOOD=400000 cargo test --test it exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
@@ -27,12 +26,12 @@ enum Sender {
     PortZero(Raw),
 }
 
-/// A sender of each kind; that of port 0 only on IPv4, and where raw sockets are permitted. It has
-/// an address for `number`.
+/// A sender of each kind. The one from port 0 needs IPv4 and the right to open raw sockets. Its
+/// address depends on `number`.
 fn senders(server: SocketAddr, number: u8) -> Vec<Sender> {
     let mut senders = vec![Sender::Good(Client::new(server)), Sender::Malformed(Client::new(server))];
     if let SocketAddr::V4(server) = server {
-        // An address of its own, so that only its own datagrams come back to it.
+        // Its own address, so that only its own datagrams are returned to it.
         let nobody = SocketAddrV4::new(Ipv4Addr::new(127, 99, 99, 99 + number), 0);
         match Raw::new(nobody, server) {
             Ok(raw) => {
@@ -51,11 +50,11 @@ fn senders(server: SocketAddr, number: u8) -> Vec<Sender> {
 
 impl Sender {
     fn send(&self, number: u64) -> io::Result<()> {
-        // Slower to serve than to send, and without a checkpoint.
+        // Serving takes longer than sending, and has no checkpoint.
         let good = |number| message(&Header::request(number, 0, Nanos::from_micros(50)), &[Act::Block as u8]);
         match self {
             Sender::Good(client) => client.socket.send(&good(number)).map(drop),
-            // Too short, too long, and none of ours.
+            // Too short, too long, and of another protocol.
             Sender::Malformed(client) => match number % 3 {
                 0 => client.socket.send(&good(number)[..20]).map(drop),
                 1 => client.socket.send(&[&good(number)[..], &[0; 3_000]].concat()).map(drop),
@@ -80,8 +79,8 @@ impl Sender {
         }
     }
 
-    /// Sends, counting in `sent`, for no longer than a test waits. It also ends when a datagram
-    /// comes back, which is told once in place of a send.
+    /// Sends and counts in `sent`, for at most a test's patience. It also ends when a datagram is
+    /// returned, which the socket reports once instead of a send.
     fn flood(&self, sent: &AtomicU64) {
         let end = clock::now().plus(GIVE_UP_AFTER);
         while clock::now() < end {
@@ -98,8 +97,8 @@ fn overflowed(server: &Running) -> bool {
     fates(&latency(server.admin)).kernel_dropped > Some(0)
 }
 
-/// Prints how many each sender sent and where the server saw them, and checks that this was a
-/// flood; returns the sum.
+/// Prints how many each sender sent and how the server counted them, and checks that the sockets
+/// overflowed. Returns the sum.
 fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) -> u64 {
     let sent: Vec<u64> = sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect();
     let kinds: Vec<_> = senders.iter().zip(&sent).map(|(sender, sent)| format!("{sent} {}", sender.kind())).collect();
@@ -113,8 +112,8 @@ fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) ->
     sum
 }
 
-/// Sends the first datagram of every sender to the idle server, which receives them all. In a flood
-/// the sockets may drop all datagrams of one kind. Returns how many each has sent.
+/// Sends the first datagram of every sender to the idle server, which receives all of them. In a
+/// flood the sockets may drop all datagrams of one kind. Returns how many each has sent.
 fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
     senders.iter().for_each(|sender| sender.send(0).expect("a server that listens"));
     let fates = server.quiescent(senders.len() as u64);
@@ -122,19 +121,20 @@ fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
     senders.iter().map(|_| AtomicU64::new(1)).collect()
 }
 
-// Each policy with one way of datagrams, each way with some policies: they share no code.
+// Each policy with one way of datagrams, and each way with some policies. Policies and ways share
+// no code.
 #[test]
 fn a_flood_that_outlasts_its_server_is_accounted_for() {
     let ways = ["batches", "gro"].into_iter().cycle();
     let cases: Vec<_> = policies().zip(ways).enumerate().collect();
-    // Servers that sleep do not need a machine of their own.
+    // Servers that mostly sleep may run in parallel.
     at_once(cases.chunks(4), |cases| {
         cases.iter().for_each(|(number, (policy, io))| stop_in_a_flood(policy, io, *number as u8));
     });
 }
 
 fn stop_in_a_flood(policy: &str, io: &str, number: u8) {
-    // Each second flood of GRO batches is one of IPv6.
+    // Every second flood of GRO batches uses IPv6.
     let listen = if number % 6 == 1 { "[::1]:0".to_owned() } else { listen() };
     let mut server = server(policy, io, &listen);
     let senders = senders(server.udp, number);

@@ -1,6 +1,5 @@
-//! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was
-//! sent?
-//! Method: requests of every fate, then counts at rest. `exact.rs` does the same with floods.
+//! Does every datagram end in exactly one fate, so that the sum is the number sent? Method:
+//! requests of every fate, then counts of a server at rest. `exact.rs` does the same with floods.
 
 use crate::support::prelude::*;
 
@@ -8,7 +7,7 @@ const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const IOS: [&str; 2] = ["batches", "gro"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
-// And told to its client, however workers wait and datagrams come.
+// Is the fate also told to the client, with every way of waiting and of receiving?
 #[test]
 fn every_fate_is_counted() {
     let ways =
@@ -16,7 +15,7 @@ fn every_fate_is_counted() {
     for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
         let (server, _) = run_scripted(&[sized(policy, 2), vec![("wait", wait), ("io", io)]].concat());
         for round in 0..4 {
-            // A port for each request, so that every socket gets some.
+            // A new port for each request, so that every socket gets some.
             let ask = |header: Header, payload: &[u8]| {
                 Client::new(server.udp).ask(&Header { id: round, ..header }, payload).header.status
             };
@@ -32,7 +31,7 @@ fn every_fate_is_counted() {
             ] {
                 assert_eq!(ask(header, payload), status, "{policy} {wait} {payload:?}");
             }
-            // Expired on the way: the first checkpoint comes after the deadline.
+            // It expires while it runs: the first checkpoint comes after the deadline.
             let late = Header { deadline_us: 4_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
             assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy} {wait}");
             assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy} {wait}");
@@ -44,8 +43,8 @@ fn every_fate_is_counted() {
     }
 }
 
-// Is a request that its handler ends after the deadline answered, counted as late, and its time as
-// wasted?
+// If a handler ends after the deadline, is the request answered, counted as late, and its time
+// counted as wasted?
 #[test]
 fn a_late_answer_is_wasted_work() {
     let (server, _) = run_scripted(&sized("levels", 1));
@@ -74,7 +73,7 @@ impl Handler for Sleeps {
     }
 }
 
-// Is an answer late that comes when clients have stopped to wait?
+// Is an answer late that comes after clients have given up?
 #[test]
 fn an_answer_after_the_patience_is_late() {
     let server = Running::start(&[sized("auto", 1), vec![("max-wait", "auto")]].concat(), Sleeps);

@@ -1,22 +1,22 @@
-//! Does a server that listens on several addresses serve each of them as if it were the only one?
-//! Method: clients are connected to one address; a handler answers with the address that the
-//! request came to.
+//! If a server listens on several addresses, does it serve each of them correctly? Method: each
+//! client is connected to one address; a handler answers with the address that the request came to.
 
 use crate::support;
 use crate::support::prelude::*;
 use forebay::server::Ended;
 
-/// Policies of each kind: own sockets, shared ones, a queue before some of them.
+/// Policies of each kind: with own sockets, with shared sockets, and with a queue before some
+/// workers.
 const POLICIES: [&str; 5] = ["steal", "pools", "levels", "auto", "isolated"];
 
-/// A request has room for the text of every address.
+/// A request is long enough for the text of every address.
 const REQUEST: [u8; 64] = [b'x'; 64];
 
 fn addresses() -> String {
     format!("{},127.0.0.2:0,[::1]:0", listen())
 }
 
-/// Answers with the address that a request came to, and notes it.
+/// Answers with the address that a request came to, and records it.
 fn local(order: &Arc<Mutex<Vec<SocketAddr>>>) -> impl Handler<Ticket = ()> + Send + 'static {
     let order = Arc::clone(order);
     handler_fn(move |request: Request<'_>, reply: &mut Reply<'_>| {
@@ -25,7 +25,7 @@ fn local(order: &Arc<Mutex<Vec<SocketAddr>>>) -> impl Handler<Ticket = ()> + Sen
     })
 }
 
-/// Sixteen clients of each address, with its text: each worker has some.
+/// Sixteen clients of each address, with the address as text, so that each worker gets some.
 fn clients(addresses: &[SocketAddr]) -> Vec<(Client, String)> {
     let sixteen =
         |address: &SocketAddr| (0..16).map(|_| (Client::new(*address), address.to_string())).collect::<Vec<_>>();
@@ -42,8 +42,8 @@ fn bound(settings: &[(&str, &str)]) -> Server {
     support::bound(&[&[("listen", &*addresses()), ("workers", "2")], settings].concat())
 }
 
-// One at a time, so that each wakes a worker; then many, so that a batch of replies has some for
-// each address.
+// One at a time, so that each request wakes a worker. Then many at once, so that a batch of replies
+// has some for each address.
 #[test]
 fn every_address_is_served() {
     let ways = [("steal", "gro")];
@@ -84,7 +84,7 @@ fn no_socket_of_a_busy_worker_is_left() {
     }
 }
 
-/// Calls `send` with the addresses of a server that does not serve yet and has been asked to stop.
+/// Calls `send` with the addresses of a server that has been asked to stop and does not serve yet.
 /// Returns the address of each request, in order, once all are served.
 fn drained(settings: &[(&str, &str)], send: impl FnOnce(&[SocketAddr]) -> u64) -> Vec<SocketAddr> {
     let server = bound(settings);
@@ -130,7 +130,8 @@ fn a_flood_at_one_address_starves_no_other() {
     }
 }
 
-// Also where one receive has no room for the rest of it, which must come before any other address.
+// Also if one receive cannot take the whole batch: its remaining datagrams must come before those
+// of any other address.
 #[test]
 fn a_gro_batch_belongs_to_one_address() {
     let mut asked = Vec::new();
@@ -143,8 +144,8 @@ fn a_gro_batch_belongs_to_one_address() {
     (0..50).for_each(|_| asked.iter().for_each(|client| assert_hears(client, "gro")));
 }
 
-// Is a datagram in the name of another of the server's own addresses rejected, as it would be
-// answered for ever?
+// Is a datagram rejected if its source is another address of the server itself? Otherwise both
+// would answer each other for ever.
 #[test]
 fn no_address_answers_another() {
     let (server, order) = (bound(&[]), Arc::default());

@@ -1,4 +1,4 @@
-//! Datagrams: addresses, formats, batches, and what becomes of each.
+//! Datagrams: addresses, formats, batches, and the fate of each.
 
 mod bad_input;
 mod datagrams;

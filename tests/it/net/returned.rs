@@ -1,5 +1,5 @@
-//! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a
-//! queue of their own. They may come a moment after the send.
+//! Datagrams that no port accepted and the host returned. The kernel queues an ICMP error for each
+//! at the sending socket, sometimes a moment after the send.
 
 use crate::support::prelude::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -8,20 +8,22 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-/// Asks for the errors of a socket, connected to a server. It receives nothing else from now on.
+/// Asks for the errors of a socket that is connected to a server. From now on the socket receives
+/// nothing else.
 pub(crate) fn ask_for_returned(socket: &impl AsFd) {
     // A socket of IPv6 takes the option of IPv4 too.
     let of_v6 = setsockopt(&socket.as_fd(), sockopt::Ipv6RecvErr, &true);
     of_v6.or_else(|_| setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true)).expect("a UDP socket");
-    // Answers are kept out ("return 0"), and what has come is read: it would fill the buffer that
-    // errors need. Before it was bound, a raw socket received every datagram of the host.
+    // A filter ("return 0") keeps answers out, and earlier ones are read, because they would fill
+    // the buffer that errors need. A raw socket receives every datagram of the host until it is
+    // bound.
     let socket = SockRef::from(socket);
     socket.attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
     let mut bytes = [const { MaybeUninit::uninit() }; 1];
     while socket.recv_with_flags(&mut bytes, MsgFlags::MSG_DONTWAIT.bits()).is_ok() {}
 }
 
-/// How many datagrams have come back since the last call.
+/// How many datagrams were returned since the last call.
 pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
     let mut count = 0;
     let mut bytes = [0; 256];
@@ -39,15 +41,15 @@ pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
                 count += 1;
             }
             Err(nix::errno::Errno::EAGAIN) => return count,
-            // The same error once more, for those who do not read the queue.
+            // The same error again; the queue already has it.
             Err(nix::errno::Errno::ECONNREFUSED) => {}
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// Waits until each of the `sent` datagrams that was not `counted` has come back to its sender.
-/// `come_back` says how many have come back since its last call.
+/// Waits until each of the `sent` datagrams that was not `counted` has been returned to its sender.
+/// `come_back` says how many were returned since its last call.
 #[track_caller]
 pub(crate) fn await_returned(sent: u64, counted: u64, come_back: impl Fn() -> u64, what: &str) {
     let mut missing = sent.checked_sub(counted).unwrap_or_else(|| panic!("{what}: sent {sent}, counted {counted}"));

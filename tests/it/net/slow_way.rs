@@ -1,21 +1,20 @@
-//! What becomes of replies to peers whose path is too slow? Method: a device that sends ten
-//! datagrams in a second, in a network of our own. There the counts of the kernel must agree with
-//! those of the server.
+//! Are replies counted that a slow path does not take? Method: a network namespace with a device
+//! that sends ten datagrams per second. The counts of the kernel must agree with the counts of the
+//! server.
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
 use crate::support::network::slow_way;
 use crate::support::prelude::*;
 
-/// Few enough for a receive buffer of any size, and as many as each batch of replies can be full
-/// of.
+/// So few that a receive buffer of any size holds them. Each batch of replies can be full of them.
 const BURST: u16 = 100;
 /// The first port of the peers. None of their ports is one of `--reject-source-ports`.
 const FIRST_PORT: u16 = 20_000;
-/// More than a send buffer of 4 MiB holds in replies of [`PAYLOAD`], of which the kernel books
-/// double.
+/// More replies of [`PAYLOAD`] than a send buffer of 4 MiB holds; the kernel counts each with twice
+/// its length.
 const BURSTS: u16 = 50;
-/// An Ethernet frame takes it.
+/// It fits into an Ethernet frame.
 const PAYLOAD: [u8; 1_400] = [0; 1_400];
 
 // EAGAIN: the replies stay in the socket's send buffer.
@@ -35,8 +34,8 @@ fn a_send_buffer_that_stays_full_is_counted() {
     }
 }
 
-// Unless a socket asks for errors (IP_RECVERR), the kernel says that it sent them: they count as
-// answered.
+// Unless a socket asks for errors (IP_RECVERR), the kernel reports these replies as sent, so they
+// count as answered.
 #[test]
 fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     if !in_own_network("net::slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {
@@ -54,8 +53,8 @@ fn what_a_full_queue_drops_is_in_the_hosts_counter() {
     }
 }
 
-/// Sends one request in the name of each peer to a server that sends by `io`. Returns where they
-/// ended, and how many ended in a full buffer.
+/// Sends one request with the address of each peer to a server that sends by `io`. Returns their
+/// fates, and how many replies found a full buffer.
 fn overrun(io: &str) -> (Fates, f64) {
     let listen = SocketAddr::from((HERE, 0)).to_string();
     let server =
@@ -74,7 +73,7 @@ fn overrun(io: &str) -> (Fates, f64) {
     (fates, metric(&server.metrics(), "forebay_unsent_total{reason=\"buffer_full\"}"))
 }
 
-/// What the kernel counts of UDP over IPv4 in this network.
+/// The kernel's counters of UDP over IPv4 in this namespace.
 struct Kernel {
     out: u64,
     no_room: u64,

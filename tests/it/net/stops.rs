@@ -1,11 +1,11 @@
-//! Is every datagram counted, whatever ends a server whose gate is on? Method: senders of twenty
-//! times what emulated cores can do. What they sent was received, dropped by the kernel at the
-//! sockets, or came back.
+//! If a server with an active gate ends in any way, is every datagram counted? Method: senders of
+//! twenty times the capacity of emulated cores. Each datagram must be received, dropped by the
+//! kernel at the sockets, or returned.
 
 use super::returned::{ask_for_returned, await_returned, returned};
 use crate::support::prelude::*;
 
-/// Two workers do 400 a second.
+/// Two workers serve 400 per second.
 const COST: Nanos = Nanos::from_millis(5);
 const FLAGS: [(&str, &str); 7] = [
     ("--policy", "steal"),
@@ -31,7 +31,7 @@ impl Flood {
         Flood { senders, sent: AtomicU64::new(0), pauses: AtomicBool::new(false), over: AtomicBool::new(false) }
     }
 
-    /// Sends until it is over, while `body` runs, and hands on what that returns.
+    /// Sends while `body` runs; returns the result of `body`.
     fn during<T>(&self, body: impl FnOnce() -> T) -> T {
         thread::scope(|scope| {
             let _end = EndOf(&self.over);
@@ -52,15 +52,15 @@ impl Flood {
         for client in self.senders.iter().cycle().take(8) {
             match client.socket.send(&request) {
                 Ok(_) => drop(self.sent.fetch_add(1, Ordering::SeqCst)),
-                // One came back, which is told once in place of a send. A socket has room for 100
-                // that came back.
+                // A datagram was returned, which the socket reports once instead of a send. A
+                // socket has room for 100 such errors.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => self.over.store(true, Ordering::SeqCst),
                 Err(error) => panic!("{error}"),
             }
         }
     }
 
-    /// Checks that each datagram is one of `counted`, or came back.
+    /// Checks that each datagram is one of `counted`, or was returned.
     fn check(&self, counted: u64, what: &str) {
         let sent = self.sent.load(Ordering::SeqCst);
         let came_back = || self.senders.iter().map(|client| returned(&client.socket)).sum();
@@ -108,7 +108,7 @@ enum Stop {
 
 const STOPS: [Stop; 5] = [Stop::GateOn, Stop::GateChanged, Stop::GateOpened, Stop::HandedOver, Stop::Killed];
 
-// Method: in a network of its own, where no other program takes the port of a server that has gone.
+// Method: a network namespace, where no other program can take the port of a server that has ended.
 #[test]
 fn each_stop_counts_each_datagram() {
     if !in_own_network("net::stops::each_stop_counts_each_datagram") {
@@ -130,7 +130,7 @@ fn each_stop_counts_each_datagram() {
     });
 }
 
-/// A server that stops while a flood lasts, and in a hand-over its successor too.
+/// A server stops during a flood; in a hand-over, its successor stops too.
 fn stopped(place: &Place, stop: Stop) {
     let mut server = place.start();
     let (flood, admin, mut sum) = (Flood::at(&server.addresses), server.admin, 0);
@@ -158,7 +158,7 @@ fn stopped(place: &Place, stop: Stop) {
     flood.check(sum, &format!("{stop:?} at {}", place.flags[0].1));
 }
 
-/// A server that is killed with its gate on, and another one at the same addresses.
+/// A server is killed while its gate is active, and another one starts at the same addresses.
 fn killed(place: &Place) {
     let first = place.start();
     let flood = Flood::at(&first.addresses);
@@ -176,14 +176,14 @@ fn killed(place: &Place) {
     flood.check(counted(&said) - gentle, &format!("killed at {}", listen.join(",")));
 }
 
-/// The same with sockets that outlive the server, and so would its filters.
+/// The same with sockets that outlive the server. The filters must not outlive it.
 fn killed_with_held_sockets() {
     let held = Held::new(2);
     let flags = FLAGS.map(|(flag, value)| format!("{flag} {value}")).join(" ");
     let start = || Forebay::spawn(&mut held.command(2, "$$", &flags));
     let first = start();
     let flood = Flood::at(&[held.udp]);
-    // The first cuts let nearly all in, and a gate whose flood is over opens soon.
+    // The first cuts admit nearly all datagrams, and a gate opens soon after its flood ends.
     flood.during(|| {
         let share = || latency(held.admin)["gate"]["share"].as_f64().expect("a number");
         await_until(|| share() < 0.5, "the gate lets most in");
@@ -201,7 +201,7 @@ fn killed_with_held_sockets() {
     flood.check(counted(&said) + left(&held) - gentle, "killed with held sockets");
 }
 
-/// How many datagrams waited in the sockets, which are empty then.
+/// How many datagrams waited in the sockets. They are removed.
 fn left(held: &Held) -> u64 {
     let copies = held.descriptors[..2].iter().map(|held| held.try_clone().expect("a descriptor"));
     copies
@@ -210,8 +210,8 @@ fn left(held: &Held) -> u64 {
         .sum()
 }
 
-/// Sends requests of which a gate that is left from before would let in one in fifty; returns how
-/// many.
+/// Sends requests, of which a gate that remained active would admit one in fifty; returns how many
+/// were sent.
 fn all_pass(server: &Forebay) -> u64 {
     let clients = senders(&server.addresses);
     clients.iter().cycle().take(100).for_each(|client| client.request(7, Nanos::ZERO, b""));

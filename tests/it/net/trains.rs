@@ -1,6 +1,5 @@
-//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost? Method: GSO
-//! batches of every shape, to servers that take them whole and to servers that do not, of both
-//! families.
+//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change only the cost, and no result? Method:
+//! GSO batches of every shape, to servers with `--io gro` and without, over both address families.
 
 use crate::support::prelude::*;
 use tokio::sync::Semaphore;
@@ -23,7 +22,7 @@ fn a_train_is_many_datagrams() {
         let server = server(listen, io);
         let client = Client::new(server.udp);
         let (mut id, mut received) = (0, 0);
-        // More than a batch takes and as many as a GSO batch has; long ones and short ones.
+        // More than a receive takes, and as many as a GSO batch may have; long and short ones.
         for (count, length) in [(1, 64), (2, 100), (8, 64), (33, 64), (64, 100), (64, 1_000), (30, 2_048)] {
             client.send_train(&requests(id..id + count, length), u16::try_from(length).expect("short"));
             for id in id..id + count {
@@ -37,7 +36,7 @@ fn a_train_is_many_datagrams() {
         // The last datagram is shorter.
         client.send_train(&[requests(1..5, 200), requests(5..6, 80)].concat(), 200);
         (1..6).for_each(|id| assert_eq!(client.receive().header.id, id));
-        // The last one is too short to be a request; then all are too long.
+        // The last one is too short to be a request. Then all are too long.
         client.send_train(&[requests(6..8, 200), vec![1; 10]].concat(), 200);
         (6..8).for_each(|id| assert_eq!(client.receive().header.id, id));
         let too_long = DATAGRAM_MAX_BYTES + 1;
@@ -47,20 +46,20 @@ fn a_train_is_many_datagrams() {
     }
 }
 
-/// Answers once its semaphore is closed; until then each request waits, and keeps its packet.
+/// Answers once its semaphore is closed. Until then each request waits and keeps its packet.
 struct Waits(Arc<Semaphore>);
 
 impl Handler for Waits {
     type Ticket = ();
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        // There are no permits: what is acquired is the end of the wait.
+        // There are no permits, so this waits until the semaphore is closed.
         let _ = self.0.acquire().await;
         reply.put(request.bytes()).expect("as long as the request");
     }
 }
 
-// Method: the room for requests that wait is no multiple of a train.
+// Method: the room for waiting requests is not a multiple of a batch's length.
 #[test]
 fn the_rest_of_a_train_without_room_is_counted() {
     const TRAIN: u64 = 60;

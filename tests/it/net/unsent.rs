@@ -1,7 +1,6 @@
-//! Is a reply that the kernel does not take counted under its reason, and does it cost no other
-//! request anything?
-//! Method: networks of our own, in which a path is short, closed or gone; others ask in the same
-//! batches.
+//! If the kernel does not accept a reply, is it counted under the right reason, and are other
+//! requests undisturbed? Method: network namespaces in which a path has a small MTU, is closed or
+//! is missing; other clients ask in the same batches.
 
 use crate::support::prelude::*;
 
@@ -17,8 +16,8 @@ fn assert_unsent(server: &Running, reason: &str, count: u64) {
     }
 }
 
-/// Asks as `client` for replies too long for their path, each between two of `other`, which must
-/// hear both.
+/// As `client`, asks for replies that are too long for their path. Each is between two requests of
+/// `other`, which must receive both answers.
 #[track_caller]
 fn assert_costs_only_itself(server: &Running, client: &Client, other: &Client) {
     for id in 0..ROUNDS {
@@ -34,7 +33,7 @@ fn assert_costs_only_itself(server: &Running, client: &Client, other: &Client) {
     assert_unsent(server, "too_long", ROUNDS);
 }
 
-// Replies never leave in pieces. The replies of another address lose nothing.
+// Replies are never fragmented. Replies to another address are not lost.
 #[test]
 fn a_reply_that_is_too_long_for_its_path() {
     if !in_own_network("net::unsent::a_reply_that_is_too_long_for_its_path") {
@@ -45,14 +44,15 @@ fn a_reply_that_is_too_long_for_its_path() {
         let server = Running::start(&[("listen", listen), ("workers", "1")], Bench::new(Echo, CAP));
         let (client, other) = (Client::new(server.udp), Client::new(*server.addresses.last().expect("one at least")));
         assert_costs_only_itself(&server, &client, &other);
-        // What the path takes arrives, to the last byte: 28 or 48 of them are the network's.
+        // The longest reply that fits arrives complete: the headers of IP and UDP take 28 or 48
+        // bytes.
         let longest = if server.udp.is_ipv6() { 1500 - 48 } else { 1500 - 28 } - HEADER_BYTES;
         let answer = client.ask(&Header::request(0, 0, Nanos::ZERO), &vec![7; longest]);
         assert_eq!((answer.header.status, answer.payload.len()), (Status::Ok, longest), "{listen}");
     }
 }
 
-// Also a peer to whom nothing may be sent.
+// Also if no route leads to a peer, or sending to it is forbidden.
 #[test]
 fn a_peer_to_whom_no_way_leads() {
     if in_own_network("net::unsent::a_peer_to_whom_no_way_leads") {
@@ -61,10 +61,10 @@ fn a_peer_to_whom_no_way_leads() {
     }
 }
 
-/// The way to a client becomes one of `kind` while the server is at work on its requests.
+/// The route to a client becomes one of `kind` while the server works on its requests.
 fn assert_lost_way(kind: &str, reason: &str) {
     for (listen, address, bits) in [(FAMILIES[0], "10.9.0.1", 32), (FAMILIES[1], "fd00::1", 128)] {
-        // At once: otherwise IPv6 looks first whether another host has it.
+        // At once: otherwise IPv6 first checks that no other host has the address.
         let at_once = if bits == 128 { " nodad" } else { "" };
         ip(&format!("addr add {address}/{bits} dev lo{at_once}"));
         let (server, script) = run_scripted(&[("listen", listen), ("workers", "1")]);
@@ -75,8 +75,8 @@ fn assert_lost_way(kind: &str, reason: &str) {
         for id in 0..ROUNDS {
             other.request(id, Nanos::ZERO, b"-");
             client.request(id, Nanos::ZERO, b"");
-            // This one is refused at once. The refusal of the client's stays a refusal, and is
-            // counted among the unsent.
+            // This request is refused at once. The reply of the client's request is a refusal, and
+            // counts as unsent.
             client.request(id, Nanos::MAX, b"");
             other.request(id, Nanos::ZERO, b"-");
         }
@@ -93,7 +93,7 @@ fn assert_lost_way(kind: &str, reason: &str) {
         ip(&format!("route del {kind} {address}/{bits}"));
         let text = server.metrics();
         let unsent = metric(&text, &format!("forebay_unsent_total{{reason=\"{reason}\"}}"));
-        // Refusals of the first batch were sent before the way was lost.
+        // Refusals of the first batch were sent before the route was lost.
         assert!((ROUNDS as f64..=2.0 * ROUNDS as f64).contains(&unsent), "{listen}: {unsent}\n{text}");
     }
 }

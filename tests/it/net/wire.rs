@@ -1,14 +1,13 @@
 //! Do the bytes of the bench protocol mean what its table says, in both directions, and can no
-//! bytes break it?
-//! Method: property tests over every field and over any bytes, each rule of the table broken alone,
-//! golden bytes.
+//! bytes break the parser? Method: property tests over every field and over any bytes, each rule of
+//! the table broken alone, and golden bytes.
 
 use crate::support::prelude::*;
 use forebay::fate::Ending;
 use forebay::inside::wire::{CLASS_NAMES, CLASSES, Served};
 use proptest::prelude::*;
 
-/// `GOLDEN_REQUEST` as bytes, for clients in other languages to compare with.
+/// `GOLDEN_REQUEST` as bytes, for comparison with clients in other languages.
 const GOLDEN_REQUEST_BYTES: [u8; HEADER_BYTES] = [
     0x46, 0x42, 0x41, 0x59, 0x01, 0x01, 0x01, 0x00, // magic, version, kind, class, status
     0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, // id
@@ -65,8 +64,8 @@ const GOLDEN_REPLY: Header = Header {
 };
 
 proptest! {
-    // Method: any bytes behind a prefix of a good message. The reader skips what a request has no
-    // fields for.
+    // Method: any bytes after the beginning of a good message. The reader skips fields that a
+    // request does not use.
     #[test]
     fn any_bytes_are_a_header_or_a_reason(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
@@ -92,7 +91,7 @@ proptest! {
     }
 }
 
-// Are these the bytes? A change here breaks every client there is.
+// Do the messages have exactly these bytes? A change would break every existing client.
 #[test]
 fn golden_bytes_hold() {
     for (header, bytes) in [(GOLDEN_REQUEST, GOLDEN_REQUEST_BYTES), (GOLDEN_REPLY, GOLDEN_REPLY_BYTES)] {
@@ -123,8 +122,8 @@ fn each_rule_has_its_reason() {
     assert_eq!(with(&[(4, 0), (5, 0)]), Err(Malformed::Version));
 }
 
-// Is each status the number of its row? Does what was shed, and nothing else, say when to send it
-// again?
+// Does each status have the number of its row? Does a shed request, and no other, get a time to
+// send it again?
 #[test]
 fn numbers_are_the_documented_ones() {
     for (number, status) in Status::ALL.into_iter().enumerate() {

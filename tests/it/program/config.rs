@@ -1,5 +1,5 @@
-//! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The
-//! built binary, run with an empty environment.
+//! Does `forebay serve` take each setting from the right layer, and report all errors? Method: the
+//! built binary with an empty environment.
 
 use crate::support::prelude::*;
 use crate::support::program::{self, file};
@@ -11,7 +11,7 @@ fn forebay() -> Command {
     program::command("serve")
 }
 
-/// What `--check-config` says: key to value and origin, as written.
+/// The output of `--check-config`: for each key its value and origin, as written.
 fn checked(command: &mut Command) -> BTreeMap<String, String> {
     text(command.arg("--check-config"))
         .lines()
@@ -34,7 +34,7 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// Values that are refused, and what is said.
+/// Values that are refused, and the message for each.
 const REFUSED: &str = r#"
 serve --drain-timeout 99999999999999h => drain-timeout = "99999999999999h" (flag --drain-timeout): out of range; allowed: 0s to 1h
 serve --config /nowhere => config = "/nowhere" (flag --config): the file cannot be read: No such file
@@ -46,8 +46,8 @@ fn bad_values_get_one_error_that_says_what_is_allowed() {
     assert_refused(REFUSED);
 }
 
-// Is a policy known by the names of the literature, and a flag of the server without `serve`, to
-// who meets them first?
+// Are the literature's names of policies, and server flags without `serve`, answered with the right
+// names?
 #[test]
 fn other_names_are_answered_with_ours() {
     for (other, ours) in [
@@ -87,7 +87,7 @@ fn settings_without_effect_are_warnings() {
     });
 }
 
-// Do flags stand in groups, of which that of benches is the last?
+// Are flags shown in groups, with the group of benches last?
 #[test]
 fn help_comes_in_groups() {
     let help = text(forebay().arg("--help-all"));
@@ -108,7 +108,8 @@ fn help_comes_in_groups() {
     assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {help}");
 }
 
-// Does a file that is no TOML hide nothing but conflicts with what it may have set?
+// If the file is not valid TOML, are all other problems still reported, except conflicts with
+// settings of the file?
 #[test]
 fn a_broken_file_is_a_problem_beside_others() {
     let file = file("workers = 3\npolicy = [\n");
@@ -119,8 +120,8 @@ fn a_broken_file_is_a_problem_beside_others() {
     assert_says(&said, &["burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
 }
 
-// From every layer, a line each, with what stands where. The unit tests of `src/config` have what
-// else may be wrong.
+// Are problems of every layer reported together, one line each, with the place of each? The unit
+// tests of `src/config` have other errors.
 #[test]
 fn all_problems_are_said_at_once() {
     let file = file("# A comment.\nwrokers = 3\nslice = 50\nburn = \"sleep\"\n");
@@ -139,8 +140,8 @@ fn all_problems_are_said_at_once() {
     assert_eq!(said.lines().count(), 7, "a heading and a line for each:\n{said}");
 }
 
-// Does --check-config show what follows from other settings, and is its output a file that means
-// the same?
+// Does --check-config show defaults that depend on other settings, and is its output a file with
+// the same meaning?
 #[test]
 fn the_checked_configuration_is_a_file() {
     let flags = "--pools front=1,middle=1,heavy=2 --burn sleep --listen [::1]:0 --overheads lab,send=2.3us,wake=7us \
@@ -159,9 +160,8 @@ fn the_checked_configuration_is_a_file() {
     }
 }
 
-// Is the template under deploy/ a valid file, which mentions every setting that a service has, and
-// no other? Does only this host reach the server of the benches, and any service, as it is
-// installed?
+// Is the template in deploy/ a valid file that mentions exactly the settings of a service? As
+// installed, can only this host reach the bench server and any service?
 #[test]
 fn the_files_that_are_installed_are_valid_and_complete() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
@@ -173,8 +173,7 @@ fn the_files_that_are_installed_are_valid_and_complete() {
         assert_eq!(text.lines().any(named), setting.group != Group::Bench, "{}", setting.key);
         assert!(rows.contains_key(setting.key));
     }
-    // The lines that are commented out are settings too: with the marks removed the file is still
-    // right.
+    // The commented lines are settings too: without the comment marks the file is still valid.
     let uncommented = |line| str::strip_prefix(line, "# ").filter(|rest| rest.contains(" = ")).unwrap_or(line);
     let file = file(&text.lines().map(uncommented).collect::<Vec<_>>().join("\n"));
     checked(forebay().arg("--config").arg(file.path()));
@@ -190,7 +189,7 @@ fn the_files_that_are_installed_are_valid_and_complete() {
     }
 }
 
-/// `forebay serve` under these limits of the shell's; `flags` begin with the address.
+/// `forebay serve` under these limits of the shell; `flags` begin with the address.
 fn limited(limits: &str, flags: &str) -> std::process::Command {
     let mut shell = std::process::Command::new("sh");
     let serve = format!("'{}' serve --admin 127.0.0.1:0 --listen", env!("CARGO_BIN_EXE_forebay"));
@@ -198,9 +197,9 @@ fn limited(limits: &str, flags: &str) -> std::process::Command {
     shell
 }
 
-// Does too little of what a server takes end in one line that says how much it takes, and is that
-// enough? Is the soft limit of open files raised, and an address of several hosts refused as it is
-// bound?
+// If a limit of the host is too low, does the server end with one line that names the needed value?
+// Is this value enough? Is the soft limit of open files raised? Is an address of several hosts
+// refused like at bind?
 #[test]
 fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
     let files =
@@ -232,8 +231,8 @@ fn what_the_host_does_not_give_is_refused_with_what_it_takes() {
 }
 
 // Is the help short, with the settings that an operator needs, and does its last line say where the
-// rest is? Does --help-all have every setting? Do manual pages get all flags, and do flags without
-// help work?
+// others are? Does --help-all have every setting? Do manual pages get all flags, and do flags
+// without help work?
 #[test]
 fn help_is_short_and_help_all_is_whole() {
     let is_rare = |setting: &Setting| [Group::Tuning, Group::Bench].contains(&setting.group);

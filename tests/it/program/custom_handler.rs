@@ -1,6 +1,5 @@
-//! Does a server written outside this crate work, as the README shows it?
-//! Method: `examples/factors.rs` is the README's program, to the letter; it runs as a child
-//! process.
+//! Does a server outside this crate work as the README shows? Method: `examples/factors.rs` is
+//! exactly the README's program; it runs as a child process.
 
 use crate::support::prelude::*;
 
@@ -12,8 +11,8 @@ fn start(flags: &[&str]) -> Forebay {
     Forebay::spawn(command.env_clear().args(["--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags))
 }
 
-// Does the question of the README get the answer that the README promises? Method: its line goes to
-// a shell, with another port.
+// Does the README's question get the promised answer? Method: a shell runs its line with another
+// port.
 #[test]
 fn the_readme_asks_as_written() {
     let server = start(&[]);
@@ -27,11 +26,12 @@ fn the_readme_asks_as_written() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "7", "{output:?}");
 }
 
-// Is an answer no request to it, so that two of them never answer each other? Method: each answer
-// is sent back as it is; had it been answered too, that answer would come before the next one.
+// Is an answer never a valid request, so two servers never answer each other? Method: each answer
+// is sent back unchanged. If it were answered, that answer would come before the next one.
 #[test]
 fn the_readme_server_serves() {
-    // A slice that no light request uses up, however busy the machine: what moves has asked for it.
+    // No light request uses up this slice, however busy the machine, so a request moves only by its
+    // own hop.
     let server = start(&["--policy=pools", "--pools=front=1,heavy=1", "--slice=1s", "--largest=4294967295"]);
     let socket = client_of(server.udp);
     for (question, answer) in [("2?", "2"), ("4?", "2"), ("91?", "7"), ("97?\n", "97"), ("1000003?", "1000003")] {
@@ -39,8 +39,8 @@ fn the_readme_server_serves() {
         socket.send(answer.as_bytes()).expect("sent");
     }
     assert_eq!(ask_from(&socket, format!("{LARGE_PRIME}?")), LARGE_PRIME);
-    // No number, or one beyond the program's own flag, no answer: the next one is that to the next
-    // question.
+    // Text without a number, or a number above the flag's limit, gets no answer. So the next answer
+    // belongs to the next question.
     socket.send(b"how many?").expect("sent");
     socket.send(b"4294967296?").expect("sent");
     assert_eq!(ask_from(&socket, "15?"), "3");

@@ -1,6 +1,6 @@
-//! Can a program have a server of its own kind: without an endpoint, measured from within, on
-//! sockets that the program has bound? Does a build leave out what only the program `forebay`
-//! needs?
+//! Can a program contain a server: without an endpoint, with metrics through the library, on
+//! sockets that the program has bound? Does such a build leave out crates that only the program
+//! `forebay` needs?
 
 use crate::support::place::shared_socket as bound;
 use crate::support::prelude::*;
@@ -10,8 +10,8 @@ fn assert_echoes(server: SocketAddr) {
     assert_eq!(ask_from(&client_of(server), "forebay"), "forebay");
 }
 
-// Does a server without an endpoint serve? Does it tell the program what it measures, as numbers
-// and as both texts, for as long as it runs?
+// Does a server without an endpoint serve? Does the program get its metrics, as numbers and as both
+// texts, while it runs?
 #[test]
 fn measurements_without_an_endpoint() {
     let builder = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2);
@@ -38,7 +38,7 @@ fn measurements_without_an_endpoint() {
     assert!(metrics.snapshot().is_none(), "it has ended");
 }
 
-// Does a server for a test serve until it is stopped, or dropped?
+// Does a server for tests run until it is stopped or dropped?
 #[test]
 fn a_server_for_tests_is_one_line() {
     let server = Server::for_tests(handler_fn(echo));
@@ -56,8 +56,7 @@ fn a_server_for_tests_is_one_line() {
     assert_eq!(Arc::strong_count(&held), 1, "it has ended with its handler");
 }
 
-// Does a server serve on sockets of several addresses, in whatever order it is given them, and say
-// what is missing?
+// Does a server serve on sockets of several addresses, given in any order, and report missing ones?
 #[test]
 fn sockets_of_several_addresses() {
     let [one, other] = [([127, 0, 0, 1], 0), ([127, 0, 0, 2], 0)].map(|address| bound(address.into()));
@@ -91,7 +90,7 @@ fn sockets_of_several_addresses() {
     assert!(said.contains(&format!("--listen {first}; allowed: {first},{second}, which the UDP")), "{said}");
 }
 
-// Is a server that cannot be looked at by a successor told that it has none?
+// Is a hand-over refused if the server has no endpoint for the successor?
 #[test]
 fn a_hand_over_takes_an_endpoint() {
     let refused = Server::builder().admin(None).set("handover", "/tmp/forebay-none").bind().expect_err("no endpoint");
@@ -99,7 +98,7 @@ fn a_hand_over_takes_an_endpoint() {
     assert!(text.contains("handover") && text.contains("allowed: handover off, or an address for admin"), "{text}");
 }
 
-// Is the library without the features that only programs want at most 40 crates, itself included?
+// Without features for programs, does the library have at most 40 crates, itself included?
 #[test]
 fn the_library_alone_is_small() {
     let tree = ["tree", "--package", "forebay", "--edges", "normal", "--no-default-features", "--prefix", "none"];
@@ -110,7 +109,7 @@ fn the_library_alone_is_small() {
     assert!(crates.contains(&"mio") && crates.len() <= 40, "{}: {crates:?}", crates.len());
 }
 
-// Does an error that `main` returns print its text, and not its fields?
+// Does an error that `main` returns print as text, and not as its fields?
 #[test]
 fn errors_print_as_text() {
     fn assert_text(error: Result<(), impl std::error::Error>) {

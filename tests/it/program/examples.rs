@@ -1,5 +1,5 @@
-//! Do the examples do what they say? Method: each is asked message by message, and then by ntpdate,
-//! turnutils_stunclient and coap-client, where these are installed.
+//! Do the examples behave as they say? Method: each gets single messages, and then requests of
+//! ntpdate, turnutils_stunclient and coap-client, if these are installed.
 
 use crate::support::prelude::*;
 use rtime_clock::adjtime::{Timex, adjtimex};
@@ -11,7 +11,7 @@ pub(super) fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
-    // Those that are programs of `forebay::main` have flags.
+    // Examples that use `forebay::main` have flags.
     let listen: &[&str] = match name {
         "coap" | "sessions" => &["--listen", "127.0.0.1:0"],
         _ => &["127.0.0.1:0"],
@@ -21,15 +21,14 @@ pub(super) fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
     (server, socket)
 }
 
-/// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must
-/// be by then.
+/// Waits until at least `expected` datagrams of `fate` have ended for the example's own `reason`.
 pub(super) fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
     let series = format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}");
     let count = || metric(&page(server.admin, "/metrics"), &series);
     await_until(|| count() == expected, &series);
 }
 
-/// What the program prints; `None`, skipped, where it is not installed.
+/// The output of the program; `None`, and skipped, if it is not installed.
 pub(super) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()),
@@ -47,23 +46,23 @@ fn echo_answers_questions_alone() {
     assert_eq!(ask(&socket, b"?hello"), b"!hello");
 }
 
-// Is a source that asks too often shed, with the fate that says so?
+// Is a source shed that asks too often, with the right fate?
 #[test]
 fn rate_limited_bounds_a_source() {
     let (server, socket) = start("rate_limited", &["3"]);
     (0..40).for_each(|_| assert_eq!(socket.send(b"?hi").expect("the server's port is open"), 3));
     assert_eq!(receive_bytes(&socket), b"!hi");
-    // The forty may fall into two seconds, on a host that stands still into a few.
+    // The forty requests may fall into two seconds, or into a few if the host stands still.
     let fates = quiescent(server.admin, 40);
     assert!(fates.answered + fates.shed_rate == 40 && fates.shed_rate >= 20 && fates.answered >= 3, "{fates:?}");
 }
 
-// Is no payment lost, where many into one account come at once?
+// If many payments into one account come at once, is none lost?
 #[test]
 fn accounts_are_paid_one_payment_at_a_time() {
     let (_server, socket) = start("accounts", &[]);
     for round in 0..20 {
-        // One is served, and as many as there is room for are set aside.
+        // One is served, and the others are set aside, because there is room for them.
         (0..9).for_each(|_| assert_eq!(socket.send(b"?3      ").expect("the server's port is open"), 8));
         let mut balances: Vec<_> = (0..9).map(|_| String::from_utf8(receive_bytes(&socket)).expect("text")).collect();
         balances.sort_by_key(|balance| balance[1..].parse::<u32>().expect("a number"));
@@ -76,10 +75,10 @@ fn accounts_are_paid_one_payment_at_a_time() {
 fn ntp_tells_the_time() {
     let (server, socket) = start("ntp", &[]);
     let mut question = [0; 48];
-    // Version 4, client; the time of transmission is whatever the client says.
+    // Version 4, mode client. The transmit time may be any bytes of the client.
     question[0] = 0b00_100_011;
     question[40..].copy_from_slice(b"whatever");
-    // What the kernel says of its clock, before and after: it may change between.
+    // The kernel's state of its clock, before and after, because it may change in between.
     let known = || {
         let mut clock = Timex::new();
         (adjtimex(&mut clock).expect("anybody may ask"), clock.0.maxerror as f64 / 1e6)
@@ -93,16 +92,16 @@ fn ntp_tells_the_time() {
     let seconds = |at: usize| u64::from(u32::from_be_bytes(answer[at..at + 4].try_into().expect("four bytes")));
     let now = UNIX_EPOCH.elapsed().expect("after 1970").as_secs() + 2_208_988_800;
     assert!(now - seconds(40) < 60 && seconds(40) - seconds(32) < 60, "{answer:?}");
-    // An answer is none of its questions.
+    // The server does not answer an answer.
     socket.send(&answer).expect("the server's port is open");
     assert_eq!(ask(&socket, &question)[0] & 0b00_111_111, 0b00_100_100);
-    // What asks for a list of clients gets nothing, and is counted as that.
+    // A request for a list of clients gets no answer, and is counted under its reason.
     for scan in [&[0b00_010_110, 2, 0, 0][..], &[0b00_010_111, 0, 3, 42]] {
         socket.send(scan).expect("the server's port is open");
     }
     await_rejected(&server, "ignored", "management", 2.0);
-    // ntpdate asks port 123 alone, of an address that nothing else is likely to have; only root may
-    // bind that.
+    // ntpdate asks only port 123, at an address that no other program is likely to use. Only root
+    // may bind this port.
     let address = "127.123.123.123";
     if let Err(error) = UdpSocket::bind((address, 123)) {
         return skip(format_args!("ntpdate does not ask, port 123 cannot be bound: {error}"));
@@ -131,8 +130,8 @@ fn stun_tells_the_address() {
     }
     assert_eq!(ask(&socket, &question), answer, "and nothing before");
     await_rejected(&server, "malformed", "length", 1.0);
-    // An attribute that must be comprehended and is not known (CHANGE-REQUEST), between two that
-    // are known or optional.
+    // An unknown attribute that a server must understand (CHANGE-REQUEST), between two that are
+    // known or optional.
     let with = |attributes: &[&[u8]]| {
         let attributes = attributes.concat();
         [&[0, 1, 0, attributes.len() as u8][..], &question[4..], &attributes].concat()
@@ -144,7 +143,7 @@ fn stun_tells_the_address() {
     let expected =
         [&[1, 0x11, 0, 16][..], &question[4..], &[0, 9, 0, 4, 0, 0, 4, 20, 0, 10, 0, 4, 0, 3, 0x7f, 0xff]].concat();
     assert_eq!(refused, expected);
-    // The checksum of a message with a fingerprint, as zlib computes it.
+    // The fingerprint of a message, with a checksum computed by zlib.
     let fingerprint = |wrong: u8| with(&[&[0x80, 0x28, 0, 4, 0xa6, 0xb2, 0x15, 0x0d ^ wrong]]);
     socket.send(&fingerprint(1)).expect("the server's port is open");
     socket.send(&with(&[&[0, 6, 0, 9, b'a', 0, 0, 0]])).expect("the server's port is open");
@@ -163,7 +162,7 @@ fn stun_tells_the_address() {
 
 /// A GET of `path` with a query: confirmable, message 0x1234, token "t".
 fn get(path: &[u8], query: &[u8]) -> Vec<u8> {
-    // Option 11, and option 15 four further on.
+    // Option 11 for the path, then option 15, which is 4 higher.
     let path = [&[0xb0 | path.len() as u8], path].concat();
     let query = if query.is_empty() { Vec::new() } else { [&[0x40 | query.len() as u8], query].concat() };
     [&[0x41, 1, 0x12, 0x34, b't'][..], &path, &query].concat()
@@ -177,14 +176,12 @@ fn coap_answers_at_once_or_later() {
     assert_eq!(ask(&socket, &get(b"factors", b"91")), answer(0x45, b"\xff7"));
     assert_eq!(ask(&socket, &get(b"factors", b"one")), answer(0x84, b""));
     assert_eq!(ask(&socket, &get(b"nothing", b"")), answer(0x84, b""));
-    // The acknowledgement, which no request waits for, and then the content; others are served
-    // meanwhile.
+    // First comes the acknowledgement, and later the content. Other requests are served meanwhile.
     assert_eq!(ask(&socket, &get(b"slow", b"")), [0x60, 0, 0x12, 0x34]);
     assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
     assert_eq!(receive_bytes(&socket), b"\x51\x45\x12\x34t\xffat last");
     socket.send(&[0x60, 0, 0x12, 0x34]).expect("an acknowledgement, which is not answered");
-    // A ping is answered with a reset, and so is what is confirmable and no request that can be
-    // read.
+    // A ping gets a reset. So does a confirmable message that is not a valid request.
     let (hello, reset) = (get(b"hello", b""), |id: u8| [0x70, 0, 0x12, id]);
     assert_eq!(ask(&socket, &[0x40, 0, 0x12, 0x35]), reset(0x35), "ping");
     assert_eq!(ask(&socket, &[&hello[..], b"\xff"].concat()), reset(0x34), "a marker without a payload");
@@ -192,19 +189,19 @@ fn coap_answers_at_once_or_later() {
     assert_eq!(ask(&socket, &[0x40, 0x20, 0x12, 0x37]), reset(0x37), "a reserved class");
     assert_eq!(ask(&socket, &[0x41, 0, 0x12, 0x38, b't']), reset(0x38), "an empty message with a token");
     assert_eq!(ask(&socket, &[0x49, 1, 0x12, 0x39]), reset(0x39), "a token of nine bytes");
-    // Silence for the same where it is not confirmable, for a reset and for another version.
+    // No answer if the same is not confirmable, for a reset, and for another version.
     for silent in
         [&[0x50, 0, 0x12, 0x34][..], &[0x50, 1, 0x12, 0x34, 0xff], &[0x70, 0, 0x12, 0x34], &[0x80, 1, 0x12, 0x34]]
     {
         socket.send(silent).expect("the server's port is open");
     }
-    // Option 9 is critical and not known, option 12 is elective; If-Match (1) comes before the
+    // Option 9 is critical and unknown, and option 12 is elective. If-Match (1) comes before the
     // path.
     assert_eq!(ask(&socket, &[0x41, 1, 0x12, 0x34, b't', 0x90]), answer(0x82, b""));
     assert_eq!(ask(&socket, &[&[0x41, 1, 0x12, 0x34, b't', 0x10, 0xa5], &b"hello"[..]].concat()), answer(0x82, b""));
     assert_eq!(ask(&socket, &[&hello[..], b"\x10"].concat()), answer(0x45, b"\xffhello, too"));
     socket.send(&[0x51, 1, 0x12, 0x34, b't', 0x90]).expect("a bad option that is not confirmable");
-    // A method that is not known.
+    // An unknown method.
     let mut method = hello;
     method[1] = 8;
     assert_eq!(ask(&socket, &method), answer(0x85, b""));

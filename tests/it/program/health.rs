@@ -1,18 +1,19 @@
-//! Does `--check-health` say whether the server that runs with the same settings is well? Method:
-//! the built binary asks servers that run, that have gone, and that say they are stuck.
+//! Does `--check-health` tell whether the server with the same settings is healthy? Method: the
+//! built binary asks servers that run, that have ended, and that report being stuck.
 
 use crate::support::prelude::*;
 
-/// The exit code of a check of `admin`, and all that it says.
+/// The exit code of a check of `admin`, and its output.
 fn checked(admin: SocketAddr) -> (Option<i32>, String) {
     let mut command = forebay("serve --check-health");
-    // No proxy stands between a server and its own check.
+    // A check must not use a proxy.
     let command = command.env("FOREBAY_ADMIN", admin.to_string()).env("http_proxy", "http://127.0.0.1:1");
     let output = command.output().expect("it starts");
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
 }
 
-// Is a server well that listens on one address or on all of them, and ill once it has gone?
+// Is a server healthy that listens on one address or on all of them, and not healthy after it has
+// ended?
 #[test]
 fn a_server_that_runs_is_well() {
     for all in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {

@@ -1,4 +1,4 @@
-//! What the built programs take and say, and programs that embed a server.
+//! Arguments and output of the built programs, and programs that embed a server.
 
 mod config;
 mod custom_handler;

@@ -1,7 +1,6 @@
-//! Does a server go on when its output is not read, and is a result that cannot be written never a
-//! success?
-//! Method: pipes that are full and never read, readers that have gone, and /dev/full, which is a
-//! full disk.
+//! If the output of a server is not read, does the server continue? Is a result that cannot be
+//! written never a success? Method: pipes that are full and never read, readers that have ended,
+//! and /dev/full, which acts like a full disk.
 
 use crate::life::scripted_child;
 use crate::support::prelude::*;
@@ -13,7 +12,7 @@ use std::process;
 
 const FOREBAY: &str = env!("CARGO_BIN_EXE_forebay");
 
-/// The writing end of a pipe with no room left, and the end that keeps it open.
+/// The writing end of a full pipe, and the reading end that keeps it open.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = pipe().expect("descriptors");
     let flags = OFlag::from_bits_retain(fcntl(&writer, FcntlArg::F_GETFL).expect("flags"));
@@ -33,8 +32,8 @@ fn full_disk() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("there is one").into()
 }
 
-/// Runs `forebay` with `arguments`, separated by spaces, to these outputs; its exit code, and what
-/// it says on a piped standard error.
+/// Runs `forebay` with `arguments`, separated by spaces, to these outputs. Returns its exit code,
+/// and its output on a piped standard error.
 fn run(arguments: &str, stdout: impl Into<Stdio>, stderr: Stdio) -> (Option<i32>, String) {
     let mut command = Command::new(FOREBAY);
     command.env_clear().args(arguments.split(' ')).stdout(stdout).stderr(stderr);
@@ -46,7 +45,7 @@ fn gone() -> PipeWriter {
     pipe().expect("descriptors").1
 }
 
-// Does what a file says reach the terminal without the sequences that command it?
+// Are escape sequences removed from a file's text before it reaches the terminal?
 #[test]
 fn foreign_text_commands_no_terminal() {
     let config = file("policy = \"\\u001b[2J\"\n");
@@ -67,7 +66,8 @@ fn panics_that_nobody_reads_hold_nobody_up() {
     server.stop();
 }
 
-// Is each panic either a line or counted in one, a few lines in a second, however many there are?
+// Is each panic either logged or counted in a log line, with a few lines per second, however many
+// there are?
 #[test]
 fn panics_are_logged_and_counted() {
     const PANICS: usize = 500;
@@ -99,19 +99,19 @@ fn panics_are_logged_and_counted() {
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let (_reader, stderr) = full_pipe();
     let server = Forebay::spawn_to(serve(&["--workers", "2"]).env("RUST_LOG", "trace"), stderr);
-    // More lines than wait in the queue.
+    // More lines than the queue of the log holds.
     (0..2_000).for_each(|_| drop(http(server.admin, "GET /readyz").expect("an answer")));
     assert_eq!(status_at(server.udp), Status::Ok);
     server.signal(Signal::SIGHUP);
     server.stop();
 }
 
-// Does a server on a full disk serve, and end with 1 because its summary is lost?
+// If the disk is full, does a server serve, and end with code 1 because its summary is lost?
 #[test]
 fn a_full_disk_does_not_stop_a_server() {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    // An address of its own, so that fixed ports are free: standard output, which says what the
-    // kernel chose, is full.
+    // Its own address, so that fixed ports are free. Standard output, which would tell the kernel's
+    // choice, is full.
     let host = format!("127.{}.{middle}.{low}", high + 65);
     let (udp, admin) = (format!("{host}:9000"), format!("{host}:9001"));
     for (stdout, stderr, code) in [(full_disk(), full_disk(), 1), (Stdio::null(), full_disk(), 0)] {
@@ -127,7 +127,7 @@ fn a_full_disk_does_not_stop_a_server() {
     }
 }
 
-// With one line that says why, and none for a reader that has gone?
+// Does it end with one line that says why, and without a line if the reader has ended?
 #[test]
 fn a_result_that_cannot_be_written_is_a_failure() {
     for arguments in ["--help", "--version", "serve --help", "serve --check-config"] {

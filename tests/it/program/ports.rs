@@ -1,5 +1,5 @@
-//! Do the examples that keep state do what their protocols say? Method: each is asked message by
-//! message, and the tracker also by two aria2c that share a file.
+//! Do the examples that keep state follow their protocols? Method: each gets single messages; in
+//! addition, two aria2c share a file by the tracker.
 
 use super::examples::{ask, await_rejected, said, start};
 use crate::support::prelude::*;
@@ -35,7 +35,7 @@ impl Session {
         tagged(&self.key, &[b"D", &self.id, &number.to_be_bytes(), text.as_bytes()])
     }
 
-    /// Sends message `number` and gets its answer, and none to what was sent before.
+    /// Sends message `number` and gets its answer. Earlier messages must not have been answered.
     fn is_answered(&self, socket: &UdpSocket, number: u64) {
         let answer = ask(socket, &self.message(number, "hi"));
         assert_eq!(answer, tagged(&self.key, &[b"d", &self.id, &number.to_be_bytes(), b"hi"]));
@@ -49,8 +49,8 @@ impl Session {
     }
 }
 
-// Are a forged cookie, a forged tag and what came before left out? Does a session follow its client
-// to another address, and does the client hear of its end, by silence and by a stop?
+// Are a forged cookie, a forged tag and an old message ignored? Does a session follow its client to
+// another address? Is the client told of its end, after silence and after a stop?
 #[test]
 fn sessions_are_proven_move_and_end_with_a_notice() {
     let (server, socket) = start("sessions", &["--idle", "1s"]);
@@ -60,7 +60,7 @@ fn sessions_are_proven_move_and_end_with_a_notice() {
     session.is_answered(&socket, 1);
     let mut forged = session.message(2, "hi");
     forged[20] ^= 1;
-    // Answers would come in the order in which these are sent.
+    // Answers would come in the order of these messages.
     for silent in [session.message(1, "hi"), forged] {
         socket.send(&silent).expect("the server's port is open");
     }
@@ -71,7 +71,7 @@ fn sessions_are_proven_move_and_end_with_a_notice() {
     }
     let elsewhere = client_of(server.udp);
     session.is_answered(&elsewhere, 71);
-    // Late, from where the client was: it does not move back.
+    // A late message from the client's old address does not move the session back.
     session.is_answered(&socket, 8);
     session.is_told_that_it_ends(&elsewhere);
     let another = Session::open(&elsewhere);
@@ -94,7 +94,7 @@ fn announce(id: &[u8], hash: u8, left: u64, event: u32, port: u16) -> Vec<u8> {
     [&head[..], &[0; 8], &left, &[0; 8], &event, &[0; 8], &wanted, &port.to_be_bytes()].concat()
 }
 
-/// The words of an answer after action and transaction.
+/// The words of an answer after the action and the transaction ID.
 fn words(answer: &[u8]) -> Vec<u32> {
     answer[8..].chunks_exact(4).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes"))).collect()
 }
@@ -158,7 +158,7 @@ fn a_tracker_knows_who_shares_what() {
     server.stop();
 }
 
-// Do two clients in use find one another by the tracker, and share a file?
+// Do two real clients find one another by the tracker, and share a file?
 #[test]
 fn aria2c_finds_its_peers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -187,7 +187,7 @@ fn aria2c_finds_its_peers() {
     fs::write(path(&format!("seed/{name}")), [0; 20_000]).expect("a writable folder");
     let aria2c = |side: &str, ratio: &[&str]| {
         let mut aria2c = Command::new("aria2c");
-        // Its UDP side belongs to its DHT, which has no peers here.
+        // Its UDP tracker needs the DHT, which has no peers here.
         aria2c.args(["--no-conf", "--enable-dht=true", "--bt-enable-lpd=false", "--enable-peer-exchange=false"]);
         aria2c.args(["--check-integrity=true", "--file-allocation=none", "--interface=lo"]).args(ratio);
         aria2c.arg(format!("--dht-file-path={}", path(&format!("{side}.dht")))).args(["--dir", &path(side)]);

@@ -1,11 +1,11 @@
-//! Does `forebay::main` give a handler of another program what `forebay serve` has: layers,
-//! --check-config, --help, signals and exit codes, also for the settings that it adds? Method:
-//! `examples/coap.rs` and `examples/sessions.rs` as child processes.
+//! Does `forebay::main` give the handler of another program the features of `forebay serve`? These
+//! are layers of settings, --check-config, --help, signals and exit codes, also for the handler's
+//! own settings. Method: `examples/coap.rs` and `examples/sessions.rs` as child processes.
 
 use crate::support::prelude::*;
 use crate::support::program::file;
 
-/// What a service has no use for.
+/// Settings of the bench server, which a service does not have.
 const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];
 
 const FREE_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
@@ -20,7 +20,7 @@ fn coap() -> Command {
     program("coap")
 }
 
-/// The lines that `command` prints, with one space for many.
+/// The lines that `command` prints, with each run of spaces as one space.
 fn printed(command: &mut Command) -> Vec<String> {
     let (code, printed, said) = ended(command);
     assert_eq!((code, &*said), (Some(0), ""));
@@ -38,8 +38,8 @@ fn refusal(command: &mut Command) -> String {
     said
 }
 
-// Does flag win over environment, environment (which names the file) over file, file over the
-// program's default, and that over ours? Is a setting of the bench server none?
+// Do flags win over the environment, the environment over the file that it names, the file over the
+// program's default, and this default over Forebay's? Are settings of the bench server unknown?
 #[test]
 fn settings_come_from_every_layer() {
     let file = file("max-wait = \"1s\"\nlame-duck = \"2s\"\npolicy = \"steal\"\npin = true\n");
@@ -63,8 +63,8 @@ fn settings_come_from_every_layer() {
     assert_eq!(ended(coap().arg("--config").arg(again.path()).arg("--check-config")).0, Some(0), "it is a file, too");
 }
 
-// Do settings that a program adds come from flag, environment, file and default, in this order? Is
-// a secret one shown by no report? Is what is shown a file?
+// Do a program's own settings come from flag, environment, file and default, in this order? Is a
+// secret setting never shown? Is the shown configuration a valid file?
 #[test]
 fn own_settings_come_from_every_layer() {
     let file = file("[service]\nidle = \"3s\"\nshared-key = \"a key that nobody sees\"\n");
@@ -87,7 +87,7 @@ fn own_settings_come_from_every_layer() {
     assert!(again.iter().any(|line| line.starts_with("idle = \"4s\" # file")), "{again:#?}");
 }
 
-// Does a service refuse its settings before the server binds, and with --check-config too?
+// Does a service refuse wrong settings before the server binds, and also with --check-config?
 #[test]
 fn a_service_that_cannot_be_made_ends_with_2() {
     for check in [&[][..], &["--check-config"]] {
@@ -96,8 +96,9 @@ fn a_service_that_cannot_be_made_ends_with_2() {
     }
 }
 
-// Does a reload give a service its new settings, without a warning? Can the service refuse them, so
-// that nothing changes, with one warning that says why? Does /config show it, and no secret?
+// Does a reload give a service its new settings, without a warning? If the service refuses them,
+// does nothing change, with one warning that says why? Does /config show the settings without
+// secrets?
 #[test]
 fn a_service_takes_or_refuses_a_reload() {
     let log = file("");
@@ -127,8 +128,8 @@ fn a_service_takes_or_refuses_a_reload() {
     assert!(said.contains("clients use the old one") && !said.contains("body sees"), "{said}");
 }
 
-// Are own flags beside few of ours in the help, with the program's name and defaults, and flags of
-// the bench server not?
+// Does the help have the program's own flags, and only a few of Forebay's? Are the program's name
+// and defaults shown, and no flags of the bench server?
 #[test]
 fn help_has_own_flags_and_none_of_benches() {
     for long in ["-h", "--help"] {
@@ -153,8 +154,8 @@ fn help_has_own_flags_and_none_of_benches() {
     assert_eq!((code, &*version), (Some(0), concat!("coap ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
-// Is what is wrong refused with 2 before the server runs, whichever layer it stands in: values,
-// unknown names, and settings of the bench server?
+// Are errors in every layer refused with code 2 before the server runs: wrong values, unknown
+// names, and settings of the bench server?
 #[test]
 fn what_is_wrong_ends_with_2() {
     let said = refusal(coap().args(["--burn", "sleep", "--check-config"]));
@@ -182,7 +183,7 @@ fn what_is_wrong_ends_with_2() {
     assert!(said.lines().any(|line| line.starts_with(&format!("coap: --listen {taken}: "))), "{said}");
 }
 
-// Does HUP read the file again, and does /config show the settings of a service alone?
+// Does HUP read the file again, and does /config show only the settings of a service?
 #[test]
 fn hup_reads_the_file_again() {
     let file = file("max-wait = \"1s\"\n");

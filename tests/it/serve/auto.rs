@@ -1,9 +1,10 @@
-//! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under
-//! a load of two costs and then of one.
+//! Does `auto` change its policy by itself when the load changes? Method: emulated cores under a
+//! load of two costs and then of one.
 
 use crate::support::prelude::*;
 
-/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`.
+/// Sends a request every 2 ms until `over` is true of the decision. Every 50th request costs
+/// `heavy`.
 fn offer(server: &Running, heavy: Nanos, over: impl Fn(&Value) -> bool) -> Value {
     let client = Client::new(server.udp);
     let light = Nanos::from_millis(1);
@@ -24,13 +25,13 @@ fn offer(server: &Running, heavy: Nanos, over: impl Fn(&Value) -> bool) -> Value
     unreachable!("the loop returns")
 }
 
-/// Whether `auto` has found from service times that heavy requests are to give way.
+/// Whether `auto` has decided by service times that heavy requests yield.
 fn gives_way(decision: &Value) -> bool {
     decision["reason"].as_str().is_some_and(|reason| reason.contains("ends later"))
 }
 
-// Does `auto` begin with requests that give way? Does it find where they do when they turn out to
-// be of two kinds, and end that when they are of one?
+// Does `auto` begin with a policy under which requests yield? With two kinds of requests, does it
+// find their limit? With one kind, does it end the yielding?
 #[test]
 fn auto_follows_the_load() {
     let server = emulated(1_000, &[("policy", "auto"), ("workers", "4")]);
@@ -46,6 +47,6 @@ fn auto_follows_the_load() {
     let decision = offer(&server, Nanos::from_millis(1), |decision| !gives_way(decision));
     assert_eq!((&decision["policy"], active("global")), (&json!("global"), 1.0), "{decision}");
     assert_eq!(latency(server.admin)["policy"], "auto");
-    // 20 times the mean of what requests take.
+    // 20 times the mean time of requests.
     assert!(bound() >= Some(20_000.0), "{:?} us", bound());
 }

@@ -1,17 +1,17 @@
-//! Does a capture have the times at which requests came, and not those at which they were received?
-//! Method: the only worker is held while a second request comes.
+//! Does a capture have the times at which requests arrived, and not the times at which they were
+//! received? Method: the only worker is held while a second request arrives.
 
 use crate::support::prelude::*;
 use forebay::time::parse_duration;
 
-/// The second request waits for so long at least.
+/// The second request waits for at least this long.
 const HELD: Nanos = Nanos::from_millis(300);
 
 #[test]
 fn a_capture_has_the_times_of_arrival() {
     let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
-    // One that begins late, or is over, lacks a request.
+    // A capture that began late, or has ended, lacks a request.
     let is_captured = std::iter::repeat_with(|| {
         thread::scope(|scope| {
             let captured = scope.spawn(|| page(server.admin, "/capture?seconds=1"));
@@ -25,12 +25,13 @@ fn a_capture_has_the_times_of_arrival() {
             script.release();
             (0..2).for_each(|id| assert_eq!(client.receive().header.id, id));
             let text = captured.join().expect("no panic");
-            // Of each line the second word is when it came; the first line is the header.
+            // The first line is the header. The second word of each other line is the time of
+            // arrival.
             let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
             let came = lines.filter_map(|line| parse_duration(line.split(' ').nth(1)?).ok());
             let [first, second] = came.collect::<Vec<_>>()[..] else { return false };
             let apart = second.minus(first);
-            // A server that the host holds up reads two clocks at different times.
+            // If the host delays the server, it reads two clocks at different times.
             let is_sure = apart_most.times(2) < HELD;
             assert!(!is_sure || apart < HELD, "{apart} apart, and sent within {apart_most}: {text}");
             is_sure

@@ -1,10 +1,10 @@
-//! Do `/latency` and `/metrics` say what was sent? Method: known requests; then each page is taken
-//! apart.
+//! Do `/latency` and `/metrics` report the requests that were sent? Method: send known requests,
+//! then parse each page.
 
 use crate::support::prelude::*;
 
-/// 30 short and 7 long requests, one of each other fate that is at hand; waits until all of it is
-/// measured.
+/// Serves 30 short and 7 long requests, and one of each other fate that is easy to cause. Waits
+/// until all are measured.
 pub(super) fn busy_server() -> Running {
     let (server, _) = run_scripted(&[("policy", "steal"), ("workers", "2")]);
     let clients: Vec<Client> = (0..8).map(|_| Client::new(server.udp)).collect();
@@ -24,7 +24,7 @@ pub(super) fn busy_server() -> Running {
     server
 }
 
-// Which keys and series there are is asked by fields.rs and src/metrics/prometheus/tests.rs.
+// fields.rs and src/metrics/prometheus/tests.rs check which keys and series exist.
 #[test]
 fn both_pages_have_what_was_sent() {
     let server = busy_server();
@@ -64,8 +64,7 @@ fn both_pages_have_what_was_sent() {
     assert!(metric(&text, "forebay_worker_run_queue_wait_seconds_total{worker=\"0\"}") > 0.0, "no thread runs at once");
 }
 
-// Does Prometheus' own check accept the page, under policies of every kind, before the first
-// request and after?
+// Does promtool accept the page, under policies of every kind, before the first request and after?
 #[test]
 fn promtool_finds_nothing_to_complain_of() {
     let servers = ["pools", "steal", "auto"].map(|policy| {
@@ -81,7 +80,7 @@ fn promtool_finds_nothing_to_complain_of() {
     assert!(!accepted, "it accepts anything: {said}");
 }
 
-// Do the rules of deploy/ fire where they should, and name only series that servers have?
+// Do the rules of deploy/ fire when they should, and name only existing series?
 #[test]
 fn the_rules_of_deploy_fire_where_they_should() {
     series_exist(include_str!("../../../deploy/prometheus/rules.yml"));
@@ -90,7 +89,7 @@ fn the_rules_of_deploy_fire_where_they_should() {
     assert!(passed, "{said}");
 }
 
-// Does the dashboard of deploy/ ask for series that servers have, in queries that Prometheus reads?
+// Does the dashboard of deploy/ query existing series, in queries that Prometheus can parse?
 #[test]
 fn the_dashboard_of_deploy_asks_for_what_is_there() {
     let dashboard: Value = serde_json::from_str(include_str!("../../../deploy/grafana/forebay.json")).expect("JSON");
@@ -99,7 +98,7 @@ fn the_dashboard_of_deploy_asks_for_what_is_there() {
     let queries: Vec<&str> = queries.map(|target| target["expr"].as_str().expect("text")).collect();
     assert!(queries.len() > 10, "{queries:?}");
     series_exist(&queries.join("\n"));
-    // Grafana fills these in.
+    // Grafana replaces these variables.
     let filled = |query: &str| query.replace("$__rate_interval", "1m").replace("$job", ".+").replace("$instance", ".+");
     let rule = |query: &&str| json!({"record": "a", "expr": filled(query)});
     let rules = json!({"groups": [{"name": "a", "rules": queries.iter().map(rule).collect::<Vec<_>>()}]});
@@ -121,7 +120,7 @@ fn series_exist(text: &str) {
     }
 }
 
-/// Whether promtool accepts `input`, and what it says. `None`, skipped, where it is not installed.
+/// Whether promtool accepts `input`, and its output. `None`, and skipped, if it is not installed.
 fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

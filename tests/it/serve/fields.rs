@@ -1,6 +1,6 @@
 //! Do the tables of src/metrics/README.md list the fields of `/latency` and the queues, with their
-//! units? Method: answers of servers under several settings, field by field; each has one row, and
-//! each row has a field in some answer.
+//! units? Method: compare them with answers of servers under several settings. Each field needs one
+//! row, and each row needs a field in some answer.
 
 use super::native::busy;
 use crate::support::prelude::*;
@@ -8,7 +8,7 @@ use forebay::metrics::{Late, Stage};
 
 const README: &str = include_str!("../../../src/metrics/README.md");
 
-/// The rows of the table whose first column is `column`: its cells without backquotes.
+/// The rows of the table whose first column has the title `column`, as cells without backquotes.
 fn table(column: &str) -> impl Iterator<Item = Vec<&'static str>> {
     let begin = format!("\n| {column} |");
     let rows = README.split_once(&begin).unwrap_or_else(|| panic!("no table of {column}")).1.lines().skip(2);
@@ -16,7 +16,7 @@ fn table(column: &str) -> impl Iterator<Item = Vec<&'static str>> {
     rows.take_while(|row| row.starts_with("| `")).map(cells).map(|cells| cells[1..].to_vec())
 }
 
-/// Whether `word`, in capitals in a row, stands for `name`.
+/// Whether `word`, in capitals in a row, is a placeholder that matches `name`.
 fn stands_for(word: &str, name: &str) -> bool {
     match word {
         "STAGE" => Stage::NAMES.contains(&name),
@@ -38,7 +38,7 @@ fn is_of(row: &str, path: &str) -> bool {
     row.len() == path.len() && row.iter().zip(&path).all(|(word, name)| stands_for(word, name))
 }
 
-/// The path of each field in `value`: a text, a number, a list, or what is not known.
+/// The path of each field in `value` that is a text, a number, a list or null.
 fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let Value::Object(object) = value else {
         found.insert(path.to_owned());
@@ -49,7 +49,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What has names of its own.
+/// A handler with names of its own.
 struct Named;
 
 impl Handler for Named {
@@ -62,10 +62,11 @@ impl Handler for Named {
     }
 }
 
-/// Answers of servers that between them have every field.
+/// Answers of several servers, which together have every field.
 fn answers() -> Vec<Value> {
     let named = Running::on(bound(&[("workers", "2")]), Named);
-    // Yields as dear as light requests, and a few heavy ones: workers are reserved.
+    // A yield costs as much as a light request, and there are few heavy requests, so workers are
+    // reserved.
     let emulated = emulated(1, &[("workers", "3"), ("overheads", "yield=9us")]);
     let client = Client::new(emulated.udp);
     for id in 0..1_200 {
@@ -73,12 +74,12 @@ fn answers() -> Vec<Value> {
         client.send(&message(&Header::request(id, 0, cost), b""));
         assert_eq!(client.receive().header.id, id);
     }
-    // It takes some seconds to come to a decision.
+    // The decision takes some seconds.
     await_until(|| latency(emulated.admin)["decision"]["reserved"].is_number(), "nothing is decided");
     vec![latency(busy(60, &[]).admin), latency(named.admin), latency(emulated.admin)]
 }
 
-// Has each field one row, and each row a field?
+// Has each field exactly one row, and each row a field?
 #[test]
 fn every_field_has_a_row() {
     let rows: Vec<_> = table("field").collect();
@@ -90,7 +91,7 @@ fn every_field_has_a_row() {
         for field in &found {
             let of: Vec<&str> = rows.iter().map(|row| row[0]).filter(|row| is_of(row, field)).collect();
             let unknown = answer.pointer(&format!("/{}", field.replace('.', "/"))).is_some_and(Value::is_null);
-            // An object that is not known is no object.
+            // If an object is null, its fields are absent.
             let parent = unknown && rows.iter().any(|row| row[0].starts_with(&format!("{field}.")));
             let stage = unknown && field.ends_with(".kernel");
             assert!(of.len() == 1 || parent || stage, "{field} has the rows {of:?}");
@@ -100,7 +101,7 @@ fn every_field_has_a_row() {
     assert_eq!(left, BTreeSet::new(), "no answer has these");
 }
 
-// Does the unit of each row follow from its name, or from the first lines of the page?
+// Is the unit of each row clear from its name, or from the first lines of the page?
 #[test]
 fn every_unit_is_said() {
     let server = busy(1, &[]);
@@ -121,8 +122,8 @@ fn every_unit_is_said() {
     }
 }
 
-// Are queues shown that the policy has, and no others, and has each a row? src/metrics/README.md
-// says which names pools have.
+// Are exactly the queues of the policy shown, and has each a row? src/metrics/README.md lists the
+// names of pools.
 #[test]
 fn every_queue_has_a_row() {
     let rows: Vec<&str> = table("queue").map(|row| row[0]).collect();

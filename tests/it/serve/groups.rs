@@ -1,6 +1,6 @@
 //! Do groups of workers serve and count as one server? Method: four workers in two groups. Floods
 //! come from many ports, and handlers hold all workers of one group. The server stops, or its
-//! policy changes, in the middle.
+//! policy changes, during a flood.
 
 use crate::support::prelude::*;
 
@@ -20,8 +20,8 @@ fn of(policy: &'static str) -> Vec<(&'static str, &'static str)> {
     [&GROUPS[..], &[("policy", policy), ("wait", "park")]].concat()
 }
 
-// Is a datagram served by the other group that comes to a socket of a group all of whose workers
-// are held?
+// If all workers of one group are held, does the other group serve datagrams that come to sockets
+// of the first group?
 #[test]
 fn an_idle_group_serves_what_comes_to_a_full_one() {
     at_once(sharing(), |policy| {
@@ -29,7 +29,7 @@ fn an_idle_group_serves_what_comes_to_a_full_one() {
         let clients: Vec<Client> = (0..24).map(|_| Client::new(server.udp)).collect();
         let owners: Vec<usize> = clients.iter().map(Client::owner).collect();
         let before = fates(&latency(server.admin)).received;
-        // Of three workers, two are of one group.
+        // Of three held workers, two are of one group.
         let full = |held: &[usize]| (0..2).find(|group| held.iter().filter(|id| **id / 2 == *group).count() == 2);
         for held in 1.. {
             clients[0].request(0, Nanos::ZERO, &[Act::Hold as u8]);
@@ -44,7 +44,7 @@ fn an_idle_group_serves_what_comes_to_a_full_one() {
         assert!(!behind.is_empty(), "24 ports at 4 sockets");
         for client in &behind {
             client.request(7, Nanos::ZERO, b"x");
-            // The first client may also hear that what it held is done.
+            // The first client may also get the answers of released requests.
             let mut answers = std::iter::repeat_with(|| client.receive().header);
             let header = answers.find(|header| header.id == 7).expect("it comes");
             assert_eq!((header.status, usize::from(header.served.worker) / 2), (Status::Ok, 1 - group));
@@ -56,7 +56,7 @@ fn an_idle_group_serves_what_comes_to_a_full_one() {
     });
 }
 
-/// Sends this many datagrams from as many ports, one in eight of which takes 2 ms, in steps.
+/// Sends this many datagrams from many ports. One in eight takes 2 ms, with checkpoints.
 fn flood(server: std::net::SocketAddr, requests: u64) -> Vec<Client> {
     let clients: Vec<Client> = (0..32).map(|_| Client::new(server)).collect();
     for id in 0..requests {
@@ -67,7 +67,7 @@ fn flood(server: std::net::SocketAddr, requests: u64) -> Vec<Client> {
 }
 
 // Is every datagram of a flood counted once, while the policy changes from each to each, and at a
-// stop in the middle?
+// stop during the flood?
 #[test]
 fn every_fate_is_counted_over_all_groups() {
     const REQUESTS: u64 = 1_600;
@@ -96,7 +96,7 @@ fn every_fate_is_counted_over_all_groups() {
     });
 }
 
-// Where does an operator see groups?
+// Do log, `/latency` and `/metrics` show groups to an operator?
 #[test]
 fn groups_are_shown() {
     let (server, _) = run_scripted(&of("steal"));

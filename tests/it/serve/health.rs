@@ -1,10 +1,10 @@
-//! Does the endpoint say that the server, or a part of it, does not serve? Method: handlers held
-//! without a checkpoint, and an address that goes.
+//! Does the endpoint report that the server, or a part of it, does not serve? Method: handlers that
+//! hold workers without a checkpoint, and an address that is removed.
 
 use crate::support::prelude::*;
 
-// Not ready after a second, unhealthy after the time that was set, until it moves; never where jobs
-// pass checkpoints.
+// A stuck server is not ready after a second, and unhealthy after the configured time, until it
+// continues. Jobs that pass checkpoints never count as stuck.
 #[test]
 fn a_stuck_server_says_so() {
     let (stuck, script) = run_scripted(&[("workers", "2"), ("unhealthy-after", "1500ms")]);
@@ -13,7 +13,7 @@ fn a_stuck_server_says_so() {
     let begun = clock::now();
     Client::new(patient.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
     Client::new(well.udp).request(0, GIVE_UP_AFTER, &[Act::Step as u8]);
-    // The second one is stolen if it comes to the worker that has the first one.
+    // If the second request comes to the worker that has the first one, another worker steals it.
     (0..2).for_each(|_| Client::new(stuck.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]));
     await_until(|| script.begun() == 2, "a worker is never held");
     let get = |server: &Running, page: &str| http(server.admin, page).map(|reply| (reply.status, reply.body));
@@ -41,8 +41,8 @@ fn a_stuck_server_says_so() {
     stuck.quiescent(2);
 }
 
-// A part that no other worker replaces: the worker of one socket, or the whole front pool, but not
-// one of its two workers.
+// A part is stuck if no other worker replaces it: the worker of one socket, or the whole front
+// pool. A single worker of the pool's two does not count.
 #[test]
 fn a_stuck_part_says_so() {
     let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];

@@ -1,6 +1,6 @@
-//! Does `/latency.hlog` hold the histograms of `/latency`? Method: the crate's reader of
-//! HdrHistogram's logs beside the page of JSON, of a server that is at rest. `deploy/try-fleet`
-//! reads logs with Python's.
+//! Does `/latency.hlog` have the same histograms as `/latency`? Method: read it with the crate's
+//! reader of HdrHistogram logs, and compare with the JSON of a server at rest. `deploy/try-fleet`
+//! reads logs with Python's reader.
 
 use crate::serve::native::busy;
 use crate::support::prelude::*;

@@ -1,6 +1,6 @@
-//! Are native histograms what Prometheus takes them for? Method: protobuf, decoded, beside the HDR
-//! histograms of `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the histograms
-//! of several servers up.
+//! Does Prometheus read native histograms correctly? Method: decode protobuf, and compare with the
+//! HDR histograms of `/latency.hlog`. A Prometheus reads it too. `deploy/try-fleet` adds the
+//! histograms of several servers.
 
 use super::family::{self, Family, Histogram, Metric, Number, Value as Shown};
 use super::interval_log::histograms;
@@ -10,7 +10,8 @@ use prost::Message;
 
 const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
 
-/// A server at rest that has answered `requests`, every seventh of them long, with a tail.
+/// A server at rest that has answered `requests` requests. Every seventh is long, and there is a
+/// tail.
 pub(super) fn busy(requests: u64, settings: &[(&str, &str)]) -> Running {
     let (server, _) = run_scripted(&[&[("policy", "steal"), ("workers", "2")], settings].concat());
     let client = Client::new(server.udp);
@@ -61,8 +62,7 @@ fn buckets(histogram: &Histogram) -> BTreeMap<i32, u64> {
     buckets
 }
 
-// Are counts those that a reader of `/latency.hlog` finds, and has the last bucket the longest
-// time?
+// Are the counts those of `/latency.hlog`, and does the last bucket contain the longest time?
 #[test]
 fn buckets_have_what_was_measured() {
     let server = busy(900, &[]);
@@ -78,7 +78,8 @@ fn buckets_have_what_was_measured() {
     }
 }
 
-// Does protobuf have the families and values of the text, sums, counts and classic buckets too?
+// Does protobuf have the same families and values as the text, with sums, counts and classic
+// buckets?
 #[test]
 fn protobuf_says_what_the_text_says() {
     let server = busy(50, &[]);
@@ -106,8 +107,8 @@ fn protobuf_says_what_the_text_says() {
     assert_eq!(buckets(histogram(&families, "forebay_slowdown", &[("class", "long")])).values().sum::<u64>(), 8);
 }
 
-// Does a Prometheus find in protobuf what the text says: types, help, numbers, and the histograms
-// of the log?
+// Does a Prometheus that reads protobuf find the same as in the text: types, help, numbers, and the
+// histograms of the log?
 #[test]
 fn a_prometheus_reads_it() {
     let server = busy(900, &[]);
@@ -145,7 +146,7 @@ fn a_prometheus_reads_it() {
     }
 }
 
-/// A Prometheus that scrapes `target` as protobuf, and its address. `None`, skipped, where it is
+/// A Prometheus that scrapes `target` as protobuf, and its address. `None`, and skipped, if it is
 /// not installed.
 fn prometheus(target: SocketAddr, folder: &Path) -> Option<(Process, SocketAddr)> {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
@@ -174,7 +175,7 @@ fn pages_are_packed_on_demand() {
         GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("packed text");
         let (head, plain) = get("accept-encoding: gzip;q=0, identity\r\n");
         assert!(!head.contains("content-encoding"), "{head}");
-        // What the process counts about itself moves on.
+        // Prometheus' own counters of the process change meanwhile.
         let lines = |text: &str| text.lines().next().map(|line| line.chars().take(60).collect::<String>());
         assert_eq!(lines(&text), lines(&String::from_utf8(plain).expect("text")), "{path}");
         assert!(packed.len() < text.len(), "{path}");

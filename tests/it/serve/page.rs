@@ -1,6 +1,6 @@
-//! Does the page at `/` come from this server alone, and does it show what the other paths say?
-//! Method: answers of a real server, some with other figures, go to the page's own script in Node,
-//! with a document of few lines.
+//! Does the page at `/` need only this server, and does it show what the other paths report?
+//! Method: answers of a real server, some with changed figures, go to the page's own script in
+//! Node, with a small document object.
 
 use super::endpoint::busy_server;
 use crate::support::prelude::*;
@@ -14,8 +14,8 @@ fn lines(shown: &Value, id: &str) -> u64 {
     shown[id]["lines"].as_u64().expect("a count")
 }
 
-// Is the page there, whole, uncached, and bound to this server? May nothing run but what carries
-// the text of its policy?
+// Is the page complete, not cached, and bound to this server? May only scripts run that carry the
+// nonce of its policy?
 #[test]
 fn the_page_needs_this_server_alone() {
     let server = busy_server();
@@ -34,8 +34,8 @@ fn the_page_needs_this_server_alone() {
         assert_eq!(reply.body.matches(&format!("<{element}")).count(), 1, "{element}");
         assert!(reply.body.contains(&format!("<{element} nonce=\"{nonce}\">")), "{element}");
     }
-    // Nothing of elsewhere, nothing that the policy forbids, no place that was not filled, and
-    // texts only as texts.
+    // The page has no foreign links, no forbidden attributes, no unfilled placeholder, and sets
+    // texts only as text.
     for never in
         ["http://", "https://", " src=", " style=", " onclick=", "{nonce}", "/*charts*/", "/*style*/", "innerHTML"]
     {
@@ -51,8 +51,8 @@ fn well(body: &Value) -> Value {
     json!([200, body.to_string()])
 }
 
-/// What `/history` keeps: intervals that ended at these seconds, with the figures of `latency`, as
-/// if it were of then.
+/// The answer of `/history`: intervals that ended at these seconds, each with the figures of
+/// `latency`.
 fn history(intervals: &[(f64, &Value)]) -> Value {
     let interval = |(ended, latency): &(f64, &Value)| {
         json!({ "time_seconds": ended, "fates": latency["fates"], "run_queue_wait_us": latency["run_queue_wait_us"],
@@ -63,8 +63,9 @@ fn history(intervals: &[(f64, &Value)]) -> Value {
     well(&json!({ "schema": "forebay-history/1", "intervals": intervals.iter().map(interval).collect::<Value>() }))
 }
 
-// Is an incident of minutes ago drawn as soon as the page is loaded? Does what explains the present
-// stand above the charts? Is the last minute that of the server, not of the page?
+// Is an incident of some minutes ago drawn as soon as the page is loaded? Is the explanation of the
+// present state above the charts? Does the last minute follow the server's clock, and not the
+// page's?
 #[test]
 fn the_page_knows_what_was_before_it() {
     let server = busy_server();
@@ -72,7 +73,7 @@ fn the_page_knows_what_was_before_it() {
     let places = ["state", "workers", "waiting", "blocked", "slowest", "latency", "requests"];
     let places = places.map(|id| html.find(&format!(" id=\"{id}\"")));
     assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
-    // What the server itself keeps is of the form that the page reads.
+    // The server's own history has the form that the page reads.
     let own: Value = serde_json::from_str(&page(server.admin, "/history")).expect("JSON");
     assert_eq!(own["schema"], "forebay-history/1");
     let kept = own["intervals"].as_array().expect("a list").first().expect("the start is kept").clone();
@@ -104,7 +105,7 @@ fn the_page_knows_what_was_before_it() {
     assert!(text(&shown[0], "said").contains("Nothing was shed, dropped or failed in the last 60 s."), "{shown:?}");
 }
 
-// Whether it is well comes first. What is missing is left out, and what does not answer is shown.
+// Health comes first. Missing figures are left out, and a path without an answer is shown.
 #[test]
 fn the_page_shows_what_the_server_says() {
     let server = busy_server();
@@ -143,7 +144,7 @@ fn the_page_shows_what_the_server_says() {
         after(7_000.0, &confined),
         json!({ "at": begun + 8_000.0 }),
         down,
-        // The charts stay as they were; then the server is back.
+        // The charts stay as they were. Then the server is back.
         json!({ "at": begun + 900_000.0 }),
         after(901_000.0, &later),
     ];
@@ -155,8 +156,8 @@ fn the_page_shows_what_the_server_says() {
     assert_eq!((first["slow"]["hidden"].as_bool(), text(first, "workers")), (Some(true), ""));
     assert_eq!(lines(first, "latency"), 0, "one point is no line");
 
-    // p50, p99 and p99.9 of two classes, and the oldest request; requests, what was not served,
-    // load, what is unfinished.
+    // p50, p99 and p99.9 of two classes, and the oldest request. Also the rate of requests, the
+    // unserved ones, the load, and the unfinished ones.
     assert_eq!(lines(overloaded, "latency"), 7);
     assert_eq!(lines(overloaded, "requests"), 2, "one rate is no line: {overloaded}");
     assert_eq!((text(overloaded, "state"), lines(long, "latency")), ("trouble", 7));
@@ -186,11 +187,11 @@ fn the_page_shows_what_the_server_says() {
     assert_eq!((text(back, "state"), text(back, "findings")), ("well", ""));
 }
 
-// With the names of the classes and the reasons. A button chooses the stage.
+// With the names of classes and reasons. A button chooses the stage.
 #[test]
 fn the_page_shows_who_blocks_whom() {
     let server = busy_server();
-    // As text: the classes stand in order.
+    // As text, because the order of the classes matters.
     let [page, body] = ["/", "/latency"].map(|path| page(server.admin, path));
     let culprit = json!({ "cause": "no_checkpoint", "worker": 1, "request": 790, "class": 1, "held_us": 700.0, "share": 0.9,
         "text": "worker 1 ran request 790 (class 1) for 5312 us" });

@@ -1,5 +1,5 @@
-//! Does `--pin` give each worker one CPU, in turn, and leave everybody else alone?
-//! Method: the built binary; the kernel's list of allowed CPUs for each of its threads.
+//! Does `--pin` give each worker one CPU, in turn, and leave all other threads unchanged? Method:
+//! the built binary; the kernel's list of allowed CPUs for each of its threads.
 
 use crate::support::prelude::*;
 

@@ -1,23 +1,22 @@
 //! Do heavy requests reach the heavy pool - by class, by hop, by slice - and do short ones stay in
-//! front?
-//! Method: replies say which pool finished them and after how many hops.
+//! the front pool? Method: replies say which pool finished them and after how many hops.
 
 use crate::support::prelude::*;
 
 const POOLS: [(&str, &str); 2] = [("policy", "pools"), ("pools", "front=1,heavy=1")];
 const ROUNDS: u64 = 20;
 
-/// Pool and hops of the reply to a request of `cost` and `class`.
+/// The pool and the hops in the reply to a request of `cost` and `class`.
 fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
-    // A port of its own for each, so that some land in the socket of the heavy worker, which must
-    // not receive.
+    // A new port for each, so that some reach the socket of the heavy worker, which must not
+    // receive.
     let header = Client::new(server.udp).ask(&Header::request(1, class, cost), payload).header;
     assert_eq!(header.status, Status::Ok);
     assert_eq!(u16::from(header.served.pool), header.served.worker, "worker 0 is the front, worker 1 the heavy pool");
     (header.served.pool, header.served.hops)
 }
 
-// A policy without pools lets what hops go on where it is.
+// Under a policy without pools, a request that hops continues on its worker.
 #[test]
 fn a_class_and_a_hop_lead_to_their_pool() {
     for (classify, of_class) in [("header", (1, 0)), ("none", (0, 0))] {
@@ -36,16 +35,15 @@ fn a_class_and_a_hop_lead_to_their_pool() {
     }
 }
 
-// Slice and costs are so long that what the machine does meanwhile makes no short request a heavy
-// one.
+// The slice and the costs are so long that a busy machine makes no short request heavy.
 #[test]
 fn what_turns_out_heavy_goes_on_behind() {
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
     let with_slice = |slice| [&POOLS[..], &[("slice", slice)]].concat();
     for (what, server, [light, heavy], rounds) in [
         ("slice", Running::start(&with_slice("100ms"), spin), [10, 400_000], 3),
-        // Time is scaled, and so is the slice of 50 us (to 5 ms). Service is counted on the
-        // emulated core, which does not oversleep: these limits are sharp.
+        // Time is scaled, so the slice of 50 us is 5 ms. Service is counted on the emulated core,
+        // which does not oversleep, so these limits are exact.
         ("emulated slice", emulated(100, &POOLS), [4_000, 20_000], ROUNDS),
     ] {
         for _ in 0..rounds {

@@ -1,20 +1,19 @@
-//! Does a finished reply ever wait for a long request that came after it, or for one that never
-//! comes?
-//! Method: light requests, and a long one behind them, reach the only worker together; backlogs of
-//! brief requests.
+//! Does a finished reply never wait for a long request behind it, or for a request that never
+//! comes? Method: light requests, and a long one behind them, reach the only worker together; then
+//! backlogs of short requests.
 
 use crate::support::prelude::*;
 use forebay::inside::net::{BATCH, SEND_BATCH_MAX};
 use std::sync::Barrier;
 
-/// Enough for a server to come to believe that all requests are light.
+/// So many that a server begins to expect only light requests.
 const LIGHT: usize = 1_500;
 
 #[test]
 fn a_finished_reply_waits_for_nobody() {
     let (server, script) = run_scripted(&[("policy", "isolated"), ("workers", "1")]);
     let client = Client::new(server.udp);
-    // More than once, since the burst may reach the worker in pieces.
+    // Several trials, because the burst may reach the worker in parts.
     for trial in 0..3 {
         for _ in 0..LIGHT {
             client.ask(&Header::request(0, 0, Nanos::ZERO), b"-");
@@ -30,8 +29,8 @@ fn a_finished_reply_waits_for_nobody() {
     }
 }
 
-/// Echoes. A request of [`GATE`] waits until the test has come to the gate too, and then to leave
-/// it. A request of [`SILENT`] is not answered.
+/// Echoes. A request of [`GATE`] waits at a barrier for the test, twice: at its beginning and at
+/// its end. A request of [`SILENT`] is not answered.
 struct Gated(Arc<Barrier>);
 
 const GATE: &[u8] = b"gate";
@@ -84,12 +83,12 @@ fn a_reply_waits_for_few_batches_that_need_none() {
     (0..SEND_BATCH_MAX + BATCH).for_each(|_| assert_eq!(client.send(SILENT).expect("sent"), SILENT.len()));
     client.send(GATE).expect("sent");
     gate.wait();
-    // The worker comes to the second gate, and stays there until the replies are here.
+    // The worker reaches the second barrier, and waits there until the replies have arrived.
     gate.wait();
     let mut buffer = [0; 16];
     let mut reply = || client.recv(&mut buffer).map(|length| buffer[..length].to_vec());
     let replies = [reply(), reply()];
-    // Before anything fails, or the server could not stop.
+    // Before a check can fail, because otherwise the server could not stop.
     gate.wait();
     assert_eq!(replies.map(|reply| reply.expect("an answer")), [GATE, b"me"]);
     assert_eq!(reply().expect("an answer"), GATE);

@@ -1,6 +1,6 @@
-//! As many requests as there are workers ask for uninterrupted work, or take long. Does a light
-//! request find a worker?
-//! Method: such a request stays until the test lets it go; meanwhile a second one must not begin.
+//! If as many requests as workers ask for uninterrupted work, or take long, does a light request
+//! still find a worker? Method: such a request stays until the test releases it. Meanwhile a second
+//! one must not begin.
 
 use crate::support::prelude::*;
 fn a_light_request_finds_a_worker(settings: &[(&str, &str)], begin_at_once: usize, requests: usize) {
@@ -9,13 +9,13 @@ fn a_light_request_finds_a_worker(settings: &[(&str, &str)], begin_at_once: usiz
     (0..requests as u64).for_each(|id| client.request(id, Nanos::ZERO, &[Act::Alone as u8]));
     await_until(|| script.blockers().len() == begin_at_once, "too few began");
     await_until(|| fates(&latency(server.admin)).in_flight == requests as u64, "not all have been received");
-    // From many ports, so that every socket gets some.
+    // From many ports, so that every socket gets requests.
     (0..50).for_each(|_| assert_eq!(status_at(server.udp), Status::Ok, "{settings:?}"));
     assert_eq!(script.blockers().len(), begin_at_once, "{settings:?}: one more began");
     answered(&client, &script, requests);
 }
 
-/// Lets go whatever is held, until so many answers are here.
+/// Releases held requests until this many answers have come.
 fn answered(client: &Client, script: &Scripted, requests: usize) {
     let mut answers = 0;
     let all_are_here = || {
@@ -43,7 +43,7 @@ fn one_worker_does_one_after_the_other() {
     answered(&client, &script, 20);
 }
 
-// Where only looks tell of it: several short ones, since a request steps aside at its first
+// If only looks notice arrivals. Several short requests, because a request yields at its first
 // checkpoint in any case.
 #[test]
 fn a_long_request_with_far_checkpoints_steps_aside() {

@@ -1,6 +1,6 @@
-//! Does each module import only from below, as the table says? The sources are read as tokens; what
-//! they name counts, whether it compiles or not. Beside it: how long a file may be, and where
-//! `unsafe` may stand.
+//! Does each module import only from lower layers, as `layers.txt` says? The sources are read as
+//! tokens, so every named path counts, even in code that is not compiled. Also checked: the length
+//! of files, and where `unsafe` is permitted.
 
 mod paths;
 mod rules;
@@ -21,7 +21,7 @@ fn sources_keep_to_the_table() {
     assert_eq!(pointing_up(), Vec::<String>::new());
 }
 
-// What a file re-exports from the files of its own folder does not count, and neither do tests.
+// Re-exports from files of the same folder do not count, and neither do tests.
 #[test]
 fn modules_and_files_form_no_circle() {
     let mut modules = Edges::new();
@@ -48,7 +48,7 @@ fn modules_and_files_form_no_circle() {
     assert_eq!((circle(&modules), circle(&files)), (vec![], vec![]), "these import one another in a circle");
 }
 
-/// The file that `segments` lead into.
+/// The file to which the path `segments` leads.
 fn file_of(segments: &[String], files: &BTreeMap<String, String>) -> Option<String> {
     (1..=segments.len()).rev().map(|count| segments[..count].join("::")).find(|file| files.contains_key(file))
 }
@@ -60,7 +60,7 @@ fn files_are_short() {
     assert!(long.is_empty(), "more than {LINES_MAX} lines: {long:?}");
 }
 
-// The compiler refuses `unsafe` where no attribute permits it.
+// The compiler refuses `unsafe` unless an attribute permits it.
 #[test]
 fn unsafe_stays_where_it_may() {
     let attributes = ["allow", "expect", "warn"].map(|level| format!("{level}(unsafe_code"));
@@ -78,7 +78,7 @@ fn tests_that_measure_run_alone() {
         sources.iter().flat_map(|(path, text)| without_alone(text).map(move |name| (path, name))).collect();
     assert!(complaints.is_empty(), "these begin without `let _alone = alone();`: {complaints:?}");
     for (path, text) in &sources {
-        // A helper that takes the lock once more waits for ever.
+        // A helper that takes the lock a second time would wait for ever.
         assert_eq!(text.matches("= alone();").count(), text.matches(TEST).count(), "{}", path.display());
     }
     let right = "#[test]\nfn a() {\n    let _alone = alone();\n}\n";
@@ -88,7 +88,7 @@ fn tests_that_measure_run_alone() {
 
 const TEST: &str = "#[test]\n";
 
-/// The first lines of the tests in `text` that do not begin with the lock.
+/// The first lines of tests in `text` that do not begin by taking the lock.
 fn without_alone(text: &str) -> impl Iterator<Item = &str> {
     let tests = text.split(TEST).skip(1).filter_map(|test| test.split_once('\n'));
     tests.filter(|(_, body)| !body.starts_with("    let _alone = alone();\n")).map(|(name, _)| name)
@@ -145,8 +145,8 @@ fn the_checker_sees_what_is_wrong() {
     assert_eq!(circle(&edges.into()), ["b", "c"]);
 }
 
-// Are the files that a datagram passes through few, and the types too, and do those that
-// `server/path/README.md` lists exist?
+// Does a datagram pass through few files and types? Do the files that `server/path/README.md` lists
+// exist?
 #[test]
 fn the_way_of_a_datagram_is_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -171,7 +171,7 @@ fn the_way_of_a_datagram_is_short() {
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// The modules that import themselves by way of others.
+/// The modules that import themselves through others.
 fn circle(edges: &Edges) -> Vec<&String> {
     let is_member = |module: &&String| {
         let (mut reached, mut pending) = (BTreeSet::new(), vec![*module]);

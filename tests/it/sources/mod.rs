@@ -1,4 +1,4 @@
-//! What the sources of this repository look like.
+//! Rules for the sources of this repository.
 
 mod imports;
 mod skips;

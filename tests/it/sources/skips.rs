@@ -1,6 +1,5 @@
-//! Does a test that cannot run here say so on the terminal, though it passes, and does it fail in
-//! CI?
-//! Method: this program once more, where none of the programs that make a network are found.
+//! If a test cannot run here, does it say so on the terminal although it passes, and does it fail
+//! in CI? Method: run this program again without the programs that create a network.
 
 use std::process::{Command, Output};
 

@@ -1,10 +1,10 @@
-//! What do other programs see of the library? Is each public module shown by an example that runs?
-//! Does every link on the front page of the documentation lead somewhere?
+//! Which modules can other programs see? Has each public module an example that runs? Does every
+//! link on the front page of the documentation lead to a page?
 
 use crate::support::prelude::*;
 
-/// What an author of a handler needs, and a program with a server of its own: a promise that later
-/// versions keep.
+/// The modules that authors of handlers and programs with a server need. Later versions will keep
+/// them.
 const PUBLIC: [&str; 7] = ["fate", "handler", "metrics", "server", "tasks", "time", "time::clock"];
 
 /// The front page of the documentation, as the build has made it.
@@ -12,8 +12,8 @@ const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));
 
 const README: &str = include_str!("../../../README.md");
 
-/// The attribute of what is no part of the promise. What a feature alone needs has the feature's
-/// besides.
+/// The attribute of modules outside of this promise. A module that needs a feature also has the
+/// feature's attribute.
 const INSIDE: &str = "#[cfg_attr(doc, doc(hidden))]";
 
 fn read(path: &str) -> String {
@@ -70,7 +70,7 @@ fn each_public_module_has_an_example() {
     }
 }
 
-// Is the front page the README, with links that lead to files of the package, or elsewhere?
+// Is the front page the README, with links to files of the package or to other sites?
 #[test]
 fn every_link_of_the_front_page_leads_somewhere() {
     let listed = cargo(&["package", "--package", "forebay", "--list", "--allow-dirty"]);
@@ -91,7 +91,7 @@ fn every_link_of_the_front_page_leads_somewhere() {
     assert!(!left_out.iter().any(|target| packaged(target.split('#').next().expect("a path"))), "{left_out:?}");
 }
 
-/// `page` with each link replaced by its text, and what the links lead to.
+/// `page` with each link replaced by its text, and the targets of the links.
 fn without_links(page: &str) -> (String, Vec<&str>) {
     let (mut plain, mut targets, mut rest) = (String::new(), Vec::new(), page);
     while let Some((before, after)) = rest.split_once("](") {

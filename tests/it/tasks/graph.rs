@@ -1,4 +1,5 @@
-//! Does a group end with the last of its tasks, however these end, and does a loop cover its range?
+//! Does a group end when its last task ends, however the tasks end, and does a loop cover its
+//! range?
 
 use super::*;
 
@@ -44,7 +45,7 @@ fn a_group_may_be_awaited() {
     assert_eq!(sum.join(), Ok(Some(Ok(3 * 50 * 49 / 2))));
 }
 
-// The group ends all the same, and each handle says how its task ended.
+// The group ends nevertheless, and each handle says how its task ended.
 #[test]
 fn a_group_outlasts_a_panic_and_a_cancellation() {
     let runtime = Runtime::with_workers(2).unwrap();
@@ -86,7 +87,7 @@ fn a_loop_covers_its_range_once() {
         };
         runtime.parallel_for(0..10_000, chunk(length), turns.clone()).unwrap();
         assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1));
-        // The same from inside, where the caller takes part.
+        // The same from a task, which takes part in the loop.
         let inner = runtime.spawn(move || here().parallel_for(0..10_000, chunk(length), turns));
         inner.join().unwrap().unwrap();
         assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 2));
@@ -94,8 +95,8 @@ fn a_loop_covers_its_range_once() {
     runtime.parallel_for(5..5, chunk(1), |_| panic!("nothing is to be done")).unwrap();
 }
 
-// All workers are in loops at once, each inside the turn of another: no loop waits for a helper
-// that cannot come.
+// All workers are in loops, each nested in another one. No loop may wait for a helper that cannot
+// come.
 #[test]
 fn loops_nest_on_one_worker() {
     let runtime = Runtime::with_workers(1).unwrap();

@@ -1,8 +1,9 @@
-//! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
+//! Can tasks wait for one another, on few workers, without a deadlock and without blocking a
+//! worker?
 
 use super::*;
 
-// Divide and conquer with blocking joins: a worker that joins runs what it joins.
+// Divide and conquer with blocking joins: a worker that joins a task runs this task itself.
 #[test]
 fn closures_join_closures_on_any_number_of_workers() {
     fn fibonacci(n: u64) -> u64 {
@@ -29,8 +30,8 @@ fn a_join_leaves_no_empty_job() {
     assert_eq!(waiting.join(), Ok((2, 1, 1, 0)));
 }
 
-// Are joins within joins refused before the stack ends, sooner on a smaller stack, and is the
-// worker well after that?
+// Are nested joins refused before the stack is full, earlier on a smaller stack? Does the worker
+// continue to work afterwards?
 #[test]
 fn joins_nest_as_deep_as_half_of_the_stack() {
     fn descend(depth: u32) -> Result<u32, JoinError> {
@@ -60,7 +61,7 @@ fn joins_nest_as_deep_as_half_of_the_stack() {
     assert!(deepest[0] > Some(20) && deepest[1] > deepest[0].map(|depth| 16 * depth), "{deepest:?}");
 }
 
-// Two runtimes of one worker each, whose tasks join across each other: one of them is told so.
+// Two runtimes of one worker each, whose tasks join across each other: one of them gets an error.
 #[test]
 fn two_runtimes_that_join_across_each_other_do_not_stand_still() {
     let (older, younger) = (Runtime::with_workers(1).unwrap(), Runtime::with_workers(1).unwrap());
@@ -94,7 +95,7 @@ fn a_worker_does_not_block_for_what_may_need_it() {
         group.close().join()
     });
     assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
-    // What is over may be joined by anybody.
+    // Any thread may join a task that has ended.
     let over = runtime.spawn_future(async { 2 });
     while !over.is_over() {
         thread::yield_now();
@@ -102,7 +103,7 @@ fn a_worker_does_not_block_for_what_may_need_it() {
     assert_eq!(runtime.spawn(|| over.join()).join(), Ok(Ok(2)));
 }
 
-// Every level awaits the next; a single worker could not hold one of them on its stack and go on.
+// Each level awaits the next one. A single worker could not block in one of them and continue.
 #[test]
 fn a_task_that_awaits_is_parked_and_not_its_worker() {
     fn descend(depth: u32) -> JoinHandle<u32> {
@@ -115,7 +116,8 @@ fn a_task_that_awaits_is_parked_and_not_its_worker() {
     }
 }
 
-// A future of another make, woken from a thread that is no worker, before and after it is polled.
+// A future of another library, woken by a thread outside of the runtime, before and after it is
+// polled.
 #[test]
 fn a_wake_from_outside_is_not_lost() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -143,7 +145,7 @@ fn a_wake_from_outside_is_not_lost() {
 fn what_nobody_can_wake_ends_as_stalled() {
     let runtime = Runtime::with_workers(1).unwrap();
     assert_eq!(runtime.spawn_future(std::future::pending::<()>()).join(), Err(JoinError::Stalled));
-    // A group ends with its last task, however that ends.
+    // A group ends with its last task, however this task ends.
     let group = runtime.group();
     drop(group.spawn(|| drop(here().spawn_future(std::future::pending::<()>()))));
     assert_eq!(group.close().join(), Ok(()));

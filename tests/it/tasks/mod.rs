@@ -13,14 +13,14 @@ mod order;
 mod shutdown;
 mod spawn;
 
-/// Longer than anything here takes, shorter than patience.
+/// Longer than any test here takes, and shorter than a test's patience.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);
 
 fn here() -> Spawner {
     Spawner::current().expect("a task runs on a worker")
 }
 
-/// A task that keeps a worker until the sender sends.
+/// A task that blocks a worker until the sender sends.
 fn hold(spawner: &Spawner) -> Sender<()> {
     let (release, held) = channel::<()>();
     let (tell, told) = channel();

@@ -1,11 +1,11 @@
-//! Which task is next: is the more urgent strictly first, does nothing starve, and is what was
-//! cancelled not run?
+//! Do tasks run in the right order: the most urgent first, without starvation, and without
+//! cancelled tasks?
 
 use super::*;
 
 const ALL: [Priority; 3] = [Priority::Background, Priority::Normal, Priority::High];
 
-/// Where a task stands that came out of order.
+/// The positions of tasks that came out of order.
 fn inversions(order: &[Priority]) -> Vec<usize> {
     (1..order.len()).filter(|&at| order[at] < order[at - 1]).collect()
 }
@@ -21,13 +21,13 @@ fn the_urgent_leave_the_queue_first() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     let order = order.lock().unwrap();
     assert_eq!(order.len(), 48);
-    // Within 61 searches at most one begins elsewhere.
+    // Of 61 searches, at most one begins elsewhere.
     assert!(inversions(&order).len() <= 1, "{order:?}");
     let high = order[..17].iter().filter(|priority| **priority == Priority::High).count();
     assert_eq!(high, 16, "{order:?}");
 }
 
-// The same from inside: normal tasks wait in the deque of their worker, which is stuck, and the
+// The same from a task: normal tasks wait in the deque of their worker, which is stuck, and the
 // other worker steals them.
 #[test]
 fn the_urgent_go_before_what_a_thief_can_steal() {
@@ -44,7 +44,7 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
                 drop(spawner.with_priority(priority).spawn(note(&order, priority)));
             }
             tell.send(()).unwrap();
-            // The thief is free only from here on, and the owner never.
+            // The thief is free only from here on; the owner is never free.
             wait(&gone);
         })
     };
@@ -59,8 +59,7 @@ fn the_urgent_go_before_what_a_thief_can_steal() {
     assert!(runtime.counters().total().stolen >= 10, "the normal ones");
 }
 
-// A worker has more high tasks than it can do; the others get their share, two in 183 in turn, and
-// no more.
+// One worker has more high tasks than it can run. Other tasks get two turns in 183, and no more.
 #[test]
 fn nothing_starves_under_a_flood_of_the_urgent() {
     let runtime = Runtime::with_workers(1).unwrap();
@@ -80,7 +79,7 @@ fn nothing_starves_under_a_flood_of_the_urgent() {
     assert!(others.windows(2).all(|pair| order[pair[0]] != order[pair[1]]), "in turn");
 }
 
-// They wait in their worker's deque: behind high tasks of others, and before normal ones.
+// Children wait in their worker's deque: behind high tasks of others, and before normal tasks.
 #[test]
 fn children_inherit_the_priority_and_go_newest_first() {
     for priority in ALL {
@@ -104,7 +103,7 @@ fn children_inherit_the_priority_and_go_newest_first() {
         second.join().unwrap().join().unwrap();
         [Some(first), Some(urgent), normal].into_iter().flatten().for_each(|task| task.join().unwrap());
         let expected: &[&str] = match priority {
-            // The urgent child is a child like the others.
+            // The urgent child is treated like the other children.
             Priority::High => &["urgent", "second", "grandchild", "first", "normal"],
             Priority::Background => &["normal", "urgent", "second", "grandchild", "first"],
             _ => &["urgent", "second", "grandchild", "first"],
@@ -113,8 +112,8 @@ fn children_inherit_the_priority_and_go_newest_first() {
     }
 }
 
-// A task spawns its successor for ever; the one that it spawned before is older, and gets its turn
-// all the same.
+// A task spawns its successor for ever. The task that it spawned before them is older, and must get
+// a turn nevertheless.
 #[test]
 fn the_oldest_in_a_deque_does_not_starve() {
     fn go_on(done: &Arc<AtomicBool>, left: usize) {
@@ -148,8 +147,8 @@ fn a_checkpoint_gives_way_to_the_urgent_only() {
                 let spawner = here();
                 let theirs = Arc::clone(&done);
                 drop(spawner.with_priority(waiting).spawn(move || theirs.store(true, Ordering::Relaxed)));
-                // One search in 61 begins elsewhere, and may find this task again; not three in a
-                // row.
+                // One search in 61 begins elsewhere, and may find this task again, but not three
+                // times in a row.
                 for _ in 0..3 {
                     checkpoint().await;
                 }
@@ -181,7 +180,7 @@ fn what_is_cancelled_before_it_begins_does_not_run() {
     assert_eq!((total.cancelled, total.completed), (3, 2));
 }
 
-// A future ends at its next checkpoint, a closure when it looks.
+// A future ends at its next checkpoint, and a closure when it checks for cancellation.
 #[test]
 fn what_is_cancelled_while_it_runs_ends_when_it_looks() {
     struct Dropped(Sender<&'static str>);

@@ -1,4 +1,4 @@
-//! Does a shutdown let everything end that was accepted, and only that, however it is begun and
+//! Does a shutdown let all accepted tasks end, and accept no others, however it is begun and
 //! however often?
 
 use super::*;
@@ -46,8 +46,8 @@ fn use_after_shutdown_is_an_error_value() {
     assert_eq!(runtime.counters().total().submitted, 1);
 }
 
-// A task cannot wait for its own end; it begins the shutdown and goes on. What it spawns is waited
-// for, with its children.
+// A task cannot wait for its own end. It begins the shutdown and continues. The shutdown waits for
+// tasks that it spawns, and for their children.
 #[test]
 fn a_task_may_begin_the_shutdown() {
     fn descend(depth: usize, ends: &Arc<AtomicUsize>) {

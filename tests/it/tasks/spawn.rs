@@ -1,5 +1,5 @@
-//! Is every task that is spawned run once, counted once and delivered once, wherever it is spawned
-//! and whatever happens to it?
+//! Is every spawned task run once, counted once and delivered once, wherever it is spawned and
+//! however it ends?
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn total(counters: &Counters) -> PoolCounters {
     total
 }
 
-// The same from inside: a task spawns more than its worker's deque and the queue hold, and does not
+// The same from a task: it spawns more than its worker's deque and the queue hold, and does not
 // wait.
 #[test]
 fn a_task_spawns_more_than_queues_hold() {
@@ -84,7 +84,7 @@ fn a_panic_is_a_value_and_the_worker_lives() {
         panic!("later")
     });
     assert_eq!(later.join(), Err(JoinError::Panicked("later".to_owned())));
-    // Nor does a result that panics when it is dropped.
+    // A result that panics when it is dropped does no harm, either.
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -99,7 +99,7 @@ fn a_panic_is_a_value_and_the_worker_lives() {
     assert_eq!((total.panicked, total.completed), (2, 3));
 }
 
-// Does a thread outside wait for room, while what waits is bounded?
+// If the queue is full, does a thread outside wait for room, so that waiting tasks are bounded?
 #[test]
 fn a_full_queue_makes_submitters_wait() {
     let runtime = Runtime::builder().pool("main", 1).queue_capacity(4).build().unwrap();

@@ -1,33 +1,33 @@
-//! The kernel as the sleep protocol sees it: datagrams, edges, one wait for each worker. A lock
-//! stands for its own.
+//! A model of the kernel for the sleep protocol: datagrams, edge-triggered events, one wait for
+//! each worker. One lock replaces the kernel's own.
 
 use super::idle::Readiness;
 use crate::sched::WorkerId;
 use loom::sync::{Condvar, Mutex};
 
-/// What a modelled kernel does wrong.
+/// A fault of the modelled kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     /// An ingress never leaves the watch set.
     KeepsWatching,
-    /// What is ready when it is added is no event.
+    /// Adding a socket that is ready causes no event.
     ReportsNoAdded,
-    /// What is ready when its owner adds it is no event.
+    /// Adding a socket that is ready causes no event, if its owner adds it.
     ReportsNoOwn,
-    /// What is ready when a worker asks for notice is none.
+    /// If something is ready when a worker asks for a notice, no notice comes.
     NoticesNoPresent,
-    /// An arrival that raises a notice ends no wait.
+    /// An arrival that raises a notice wakes no waiting thread.
     NoticesInsteadOfWaking,
 }
 
-/// Every thread waits for another one.
+/// The error of a wait for ever: every thread waits for another one.
 #[derive(Debug)]
 pub(crate) struct Forgotten;
 
 pub(crate) struct Kernel {
     state: Mutex<State>,
-    /// One for each worker: an event has come.
+    /// For each worker: signals that an event has come.
     event: Vec<Condvar>,
     met: Condvar,
     fault: Fault,
@@ -35,20 +35,20 @@ pub(crate) struct Kernel {
 
 struct State {
     workers: Vec<Worker>,
-    /// Waits that the present arrival has ended.
+    /// The number of waits that the present arrival has ended.
     crowd: usize,
-    /// Threads that go on.
+    /// Threads that run.
     awake: usize,
     /// Threads that wait.
     waiting: usize,
-    /// Jobs that have begun, and wait until all have.
+    /// Jobs that have begun and wait until all have begun.
     begun: usize,
     /// Threads that wait in a job.
     in_jobs: usize,
-    /// Workers that get the next notices, in this order: the exclusive one-shot polls of the watch
-    /// set.
+    /// The workers that get the next notices, in this order. They model the exclusive one-shot
+    /// polls of the watch set.
     polls: Vec<WorkerId>,
-    /// All have waited at one moment, for ever: something was forgotten.
+    /// True once all threads have waited at the same time: something was forgotten.
     forgotten: bool,
 }
 
@@ -56,17 +56,17 @@ struct State {
 struct Worker {
     /// Datagrams in its ingress.
     datagrams: usize,
-    /// Its ingress stands in the watch set.
+    /// Whether its ingress is in the watch set.
     watched: bool,
-    /// Its ingress stands in its own `Poll`.
+    /// Whether its ingress is in its own `Poll`.
     own: bool,
-    /// The watch set stands in its `Poll`.
+    /// Whether the watch set is in its `Poll`.
     armed: bool,
     waits: bool,
     events: Events,
-    /// It waits in a heavy job, whose checkpoints see a notice.
+    /// Whether it waits in a heavy job, whose checkpoints see a notice.
     in_heavy_job: bool,
-    /// Its notice is raised.
+    /// Whether its notice is raised.
     raised: bool,
 }
 
@@ -84,7 +84,7 @@ impl State {
 }
 
 impl Kernel {
-    /// A kernel for so many workers and so many threads in all.
+    /// A kernel for this many workers, and this many threads in all.
     pub(crate) fn new(workers: usize, threads: usize, fault: Fault) -> Kernel {
         let all = (0..workers).map(|_| Worker::default()).collect();
         Kernel {
@@ -104,7 +104,7 @@ impl Kernel {
         }
     }
 
-    /// So many datagrams come to the ingress of `worker` at once. Returns how many waits they
+    /// This many datagrams arrive together at the ingress of `worker`. Returns how many waits they
     /// ended.
     pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) -> usize {
         let mut state = self.state.lock().unwrap();
@@ -119,19 +119,19 @@ impl Kernel {
         state.crowd
     }
 
-    /// Takes what is in the ingress of `worker`.
+    /// Takes all datagrams from the ingress of `worker`.
     pub(crate) fn receive(&self, worker: WorkerId) -> usize {
         std::mem::take(&mut self.state.lock().unwrap().workers[worker].datagrams)
     }
 
-    /// Waits for an event; true if it was the watch set.
+    /// Waits for an event; returns true if the watch set caused it.
     ///
     /// # Errors
-    /// [`Forgotten`], instead of waiting for ever.
+    /// [`Forgotten`], if it would wait for ever.
     pub(crate) fn wait(&self, worker: WorkerId) -> Result<bool, Forgotten> {
         let mut state = self.state.lock().unwrap();
         loop {
-            // Nothing is reported for what has been received by now; the event is used up.
+            // A datagram that has been received meanwhile causes no event. The event is used up.
             let something_watched = state.something_watched();
             let me = &mut state.workers[worker];
             let events = std::mem::take(&mut me.events);
@@ -150,10 +150,11 @@ impl Kernel {
         }
     }
 
-    /// Waits in a job until `jobs` jobs have begun. True for the last of them, which does not wait.
+    /// Waits in a job until `jobs` jobs have begun. Returns true for the last of them, which does
+    /// not wait.
     ///
     /// # Errors
-    /// [`Forgotten`], instead of waiting for ever.
+    /// [`Forgotten`], if it would wait for ever.
     pub(crate) fn meet(&self, jobs: usize) -> Result<bool, Forgotten> {
         let mut state = self.state.lock().unwrap();
         state.begun += 1;
@@ -169,7 +170,7 @@ impl Kernel {
         if state.forgotten { Err(Forgotten) } else { Ok(false) }
     }
 
-    /// A job begins that waits for no other. True for the last of `jobs`.
+    /// Begins a job that waits for no other. Returns true for the last of `jobs`.
     pub(crate) fn begin(&self, jobs: usize) -> bool {
         let mut state = self.state.lock().unwrap();
         state.begun += 1;
@@ -179,8 +180,8 @@ impl Kernel {
         state.begun == jobs
     }
 
-    /// Asks for notice of the next arrival in the watch set. True if something waits there by now:
-    /// then no notice comes.
+    /// Asks for a notice of the next arrival in the watch set. Returns true if something waits
+    /// there already; then no notice comes.
     pub(crate) fn ask(&self, worker: WorkerId) -> bool {
         let mut state = self.state.lock().unwrap();
         state.workers[worker].raised = false;
@@ -194,10 +195,10 @@ impl Kernel {
         false
     }
 
-    /// Waits in a heavy job until `jobs` others have begun; false if a notice comes first.
+    /// Waits in a heavy job until `jobs` others have begun. Returns false if a notice comes first.
     ///
     /// # Errors
-    /// [`Forgotten`], instead of waiting for ever.
+    /// [`Forgotten`], if it would wait for ever.
     pub(crate) fn work(&self, worker: WorkerId, jobs: usize) -> Result<bool, Forgotten> {
         let mut state = self.state.lock().unwrap();
         if state.begun < jobs && !state.workers[worker].raised {
@@ -212,12 +213,12 @@ impl Kernel {
         if state.forgotten { Err(Forgotten) } else { Ok(state.begun == jobs) }
     }
 
-    /// Jobs that have begun.
+    /// The number of jobs that have begun.
     pub(crate) fn begun(&self) -> usize {
         self.state.lock().unwrap().begun
     }
 
-    /// A thread ends.
+    /// Ends a thread.
     pub(crate) fn leave(&self) {
         let mut state = self.state.lock().unwrap();
         if !state.forgotten {
@@ -226,7 +227,7 @@ impl Kernel {
         }
     }
 
-    /// All threads have ended, and none because it waited for ever.
+    /// Checks that all threads have ended, and none because it would have waited for ever.
     pub(crate) fn assert_nothing_forgotten(&self) {
         assert!(!self.state.lock().unwrap().forgotten, "forgotten: all wait");
     }
@@ -239,7 +240,8 @@ impl Kernel {
         self.met.notify_all();
     }
 
-    /// Something is ready in the watch set: an event for each watcher, and a notice for one worker.
+    /// Something is ready in the watch set: causes an event for each watcher, and a notice for one
+    /// worker.
     fn watched_is_ready(&self, state: &mut State) {
         let noticed = !state.polls.is_empty();
         if noticed {

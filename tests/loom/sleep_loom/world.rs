@@ -1,5 +1,5 @@
-//! A server in small: workers that search as their policy says and sleep as the protocol says,
-//! queues, a stop, a switch.
+//! A small server: workers that search as their policy says and sleep by the protocol, queues, a
+//! stop, a switch.
 
 use super::idle::{Idle, Readiness};
 use super::kernel::{Fault, Forgotten, Kernel};
@@ -9,65 +9,65 @@ use crate::time::Nanos;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// In what a broken twin differs from what is shipped.
+/// The fault of a twin, compared with the real code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     None,
-    /// The last look comes before the announcement.
+    /// The last look is before the announcement of sleep.
     LooksFirst,
-    /// A worker is woken for a job before the job is there.
+    /// A worker is woken for a job before the job is in the queue.
     WakesFirst,
-    /// A worker that begins one job wakes no other for the next one.
+    /// A worker that begins a job does not wake another worker for the next one.
     WakesNoNext,
     /// The watcher keeps its role while it works.
     KeepsRole,
     /// A worker that begins a job leaves its ingress unwatched.
     HidesIngress,
-    /// Sleepers are woken for a new policy before it is there.
+    /// Sleepers are woken for a new policy before it is set.
     WakesBeforeSwitch,
-    /// The number of pools stays that of the old policy.
+    /// The number of pools remains that of the old policy.
     KeepsPools,
-    /// A worker that a switch takes from what it was woken for wakes no other.
+    /// A worker is woken for a queue that it no longer serves after a switch, and wakes no other.
     FollowsInSilence,
-    /// A thief thinks only of what it has taken.
+    /// A thief wakes no other worker for the jobs that it did not take.
     ForgetsRest,
-    /// A worker that was busy does not put its ingress back before it sleeps.
+    /// A worker that was busy does not put its ingress back into its `Poll` before it sleeps.
     SleepsBesideIngress,
-    /// A worker asks after its search whether it shall stop.
+    /// A worker checks for a stop only after its search.
     AsksLate,
-    /// A worker asks for notice before its first slice of heavy work only.
+    /// A worker asks for a notice only before its first slice of heavy work.
     AsksOnce,
-    /// The kernel is another one.
+    /// The kernel has this fault.
     Kernel(Fault),
 }
 
-/// Queues that the scenarios use; all others are empty.
+/// The queues that the scenarios use. All others are empty.
 const QUEUES_USED: usize = 4;
 
-/// The queue of heavy jobs. They work until all others have begun, and step aside for those.
+/// The queue of heavy jobs. They run until all others have begun, and yield to them.
 pub(crate) const HEAVY: PoolId = 2;
 
-/// The queue of heavy jobs that are over before their first checkpoint.
+/// The queue of heavy jobs that end before their first checkpoint.
 pub(crate) const OVER_SOON: PoolId = 3;
 
 pub(crate) struct World {
     pub(crate) idle: Idle<Kernel>,
-    /// Nothing but how many jobs wait, and relaxed: it is the protocol that must carry the news.
+    /// Waiting jobs in each queue. Relaxed, because the protocol itself must carry the news.
     queues: [AtomicUsize; QUEUES_USED],
     /// The same for the deque of each worker.
     deques: Vec<AtomicUsize>,
     policies: Vec<Policy>,
-    /// The policy at work.
+    /// The index of the present policy.
     epoch: AtomicUsize,
     stopping: AtomicBool,
-    /// All jobs meet: none ends before all have begun. With fewer workers each ends by itself.
+    /// The number of jobs. None ends before all have begun, unless there are fewer workers.
     jobs: usize,
     flaw: Flaw,
 }
 
 impl World {
-    /// Workers under the first of `policies`, of `threads` threads. They stop once `jobs` jobs have
-    /// met.
+    /// Workers under the first of `policies`; there are `threads` threads in all. They stop once
+    /// `jobs` jobs have begun.
     pub(crate) fn new(policies: &[Policy], threads: usize, jobs: usize, flaw: Flaw) -> Arc<World> {
         let fault = if let Flaw::Kernel(fault) = flaw { fault } else { Fault::None };
         let policy = &policies[0];
@@ -83,14 +83,13 @@ impl World {
         })
     }
 
-    /// Lets a thread that is no worker do something, once.
+    /// Lets a thread that is no worker call `does` once.
     pub(crate) fn lets(&self, does: fn(&World)) {
         does(self);
         self.idle.readiness.leave();
     }
 
-    /// Puts a job into the queue of `pool`, as a worker does that follows the policy of that
-    /// number.
+    /// Puts a job into the queue of `pool`, like a worker that follows the policy with this number.
     pub(crate) fn put(&self, number: usize, pool: PoolId) {
         let push = || self.queues[pool].fetch_add(1, Ordering::Relaxed);
         if self.flaw == Flaw::WakesFirst {
@@ -102,13 +101,13 @@ impl World {
         }
     }
 
-    /// Puts so many jobs, as a batch that was received is, and wakes once.
+    /// Puts this many jobs at once, like a received batch, and wakes once.
     pub(crate) fn put_together(&self, jobs: usize) {
         self.queues[0].fetch_add(jobs, Ordering::Relaxed);
         self.idle.wake_for(&self.policies[0], 0);
     }
 
-    /// Puts a job into the last queue of the policy at work, which may be another one by then.
+    /// Puts a job into the last queue of the present policy, which may change meanwhile.
     pub(crate) fn put_last(&self) {
         let number = self.epoch();
         self.put(number, self.policies[number].topology.pools() - 1);
@@ -118,7 +117,7 @@ impl World {
         assert!(self.idle.readiness.arrive(worker, datagrams) <= 1, "one worker wakes for one arrival");
     }
 
-    /// The number of the policy at work.
+    /// The index of the present policy.
     pub(crate) fn epoch(&self) -> usize {
         self.epoch.load(Ordering::Acquire)
     }
@@ -162,7 +161,7 @@ impl World {
     }
 }
 
-/// Nothing that a policy of these scenarios looks at.
+/// The policies of these scenarios use none of these values.
 impl View for World {
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
@@ -189,7 +188,7 @@ impl View for World {
     }
 }
 
-/// A job that was found.
+/// A job that a search found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
     Light,
@@ -201,11 +200,11 @@ pub(crate) struct Worker {
     world: Arc<World>,
     sleeper: Sleeper,
     local: Local,
-    /// The number of the policy that it follows.
+    /// The index of the policy that it follows.
     epoch: usize,
-    /// Whom it has robbed of the job that it is about to begin.
+    /// The worker from which it stole the job that it is about to begin.
     robbed: Option<WorkerId>,
-    /// Whether it has asked for notice.
+    /// Whether it has asked for a notice.
     has_asked: bool,
     forgotten: bool,
 }
@@ -267,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// The policy's own search, down to the last queue; `sockets` says whether it looks into them.
+    /// The policy's own search, down to the last queue; also in sockets if `sockets`.
     fn search(&mut self, sockets: bool) -> Option<Job> {
         let world = Arc::clone(&self.world);
         let policy = &world.policies[self.epoch];
@@ -279,8 +278,8 @@ impl Worker {
                 Step::Queue(pool) => world.pop(pool),
                 Step::Receive(_) | Step::ReceiveNext if !sockets => false,
                 Step::Receive(owner) => self.receive(owner),
-                // It says nothing where another worker asks at the same time: no wake-up may depend
-                // on what it says.
+                // A look finds nothing if another worker looks at the same time. So no wake-up may
+                // depend on its result.
                 Step::Look => false,
                 Step::ReceiveNext => self.receive(0),
             };
@@ -305,7 +304,7 @@ impl Worker {
         found
     }
 
-    /// Takes the first of what it receives; the others wait in its deque.
+    /// Takes the first received datagram. The others wait in its deque.
     fn receive(&mut self, owner: WorkerId) -> bool {
         let received = self.world.idle.readiness.receive(owner);
         if received > 1 {
@@ -349,12 +348,12 @@ impl Worker {
         match job {
             Job::Light => self.meet(world),
             Job::Heavy => self.work_heavily(world),
-            // Its poll stands in the ring when it is over.
+            // Its poll is still in the ring when the job ends.
             Job::OverSoon => drop(world.idle.readiness.ask(id)),
         }
     }
 
-    /// A slice of heavy work, as in `notice/mod.rs`: asks for notice, and then may step aside.
+    /// A slice of heavy work, as in `notice/mod.rs`: asks for a notice, and then may yield.
     fn work_heavily(&mut self, world: &World) {
         let (id, kernel) = (self.local.worker, &world.idle.readiness);
         let asks = world.flaw != Flaw::AsksOnce || !std::mem::replace(&mut self.has_asked, true);

@@ -1,4 +1,4 @@
-//! A copy of the sources in which each mutant has a switch, and its test binaries.
+//! Makes a copy of the sources in which each mutant has a switch, and builds its test binaries.
 
 use crate::places::{Place, rewrite};
 use anyhow::{Context, Result, ensure};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// The bytes of each file, by path.
 pub type Tree = BTreeMap<String, Vec<u8>>;
 
-/// The files of the tree at `root` that git knows or would add.
+/// The files in `root` that git tracks or would add.
 pub fn tree(root: &Path) -> Result<Tree> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -22,11 +22,11 @@ pub fn tree(root: &Path) -> Result<Tree> {
     Ok(String::from_utf8(output.stdout)?.split_terminator('\0').filter_map(read).collect())
 }
 
-/// A test starts programs without its environment, but with the mutant.
+/// A test starts programs with an empty environment. This passes the mutant's variables on.
 const INHERITED: &str = r#".env_clear().envs(std::env::vars().filter(|(name, _)| name.starts_with("MUTANT")))"#;
 
-/// Writes `tree` to `copy`, with a switch for each of `mutants`. A file that needs no change keeps
-/// its time, so that cargo does not compile it again.
+/// Writes `tree` to `copy`, with a switch for each of `mutants`. An unchanged file keeps its time,
+/// so cargo does not compile it again.
 pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result<()> {
     let switch = ("src/mutant.rs".to_owned(), include_bytes!("switch.rs").to_vec());
     for (path, bytes) in tree.iter().chain([(&switch.0, &switch.1)]) {
@@ -36,8 +36,8 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
         }
         if path == "src/lib.rs" {
-            // The same path leads to the switches from library, programs and tests; some
-            // tests of the library have it already.
+            // Library, programs and tests name the switches by the same path. Some tests of the
+            // library have this line already.
             let text = str::from_utf8(&bytes)?;
             bytes =
                 text.replace("#[cfg(all(test, feature = \"cli\"))]\nextern crate self as forebay;\n", "").into_bytes();
@@ -65,7 +65,7 @@ pub struct Binary {
 #[derive(Default)]
 pub struct Built {
     pub binaries: Vec<Binary>,
-    /// The files and lines where the compiler found mistakes.
+    /// The files and lines with compiler errors.
     pub errors: Vec<(String, usize)>,
 }
 
@@ -97,7 +97,7 @@ pub fn build(copy: &Path, target: &Path, targets: &[&str]) -> Result<Built> {
     Ok(built)
 }
 
-/// The name that `tree` has for `path`. The library's tests compile files of loadgen, as
+/// The name in `tree` for `path`. The library's tests compile files of loadgen by the path
 /// `src/../loadgen/src/..`.
 pub fn in_tree(root: &Path, path: &str) -> String {
     let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -1,5 +1,5 @@
-//! Runs tests, each in a process of its own: once for what it reaches, then for each mutant those
-//! that reach it.
+//! Runs tests, each in its own process: once to see which mutants it reaches, then for each mutant
+//! the tests that reach it.
 
 use crate::copy::Binary;
 use anyhow::Result;
@@ -24,9 +24,9 @@ pub struct Test<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// By which test.
+    /// The name of the test that fails.
     Caught(String),
-    /// By none of as many tests.
+    /// The number of tests that reach it; all pass.
     Survived(usize),
     Unreached,
 }
@@ -46,7 +46,7 @@ impl Test<'_> {
         format!("{} {}", self.binary.name, self.name)
     }
 
-    /// Whether it passes within `limit` with `variable` set.
+    /// Whether the test passes within `limit`, with `variable` set.
     fn passes(&self, variable: (&str, &str), limit: Duration) -> Result<bool> {
         let mut command = Command::new("timeout");
         command.args(["--signal", "KILL", &limit.as_secs_f64().to_string()]).arg(&self.binary.path);
@@ -55,14 +55,14 @@ impl Test<'_> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let group = Pid::from_raw(child.id() as i32);
         waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
-        // A failed test may leave processes. Its leader is not reaped yet, so the number is still
-        // this group's.
+        // A failed test may leave processes. Its leader is not reaped yet, so the number still
+        // belongs to this group.
         let _ = killpg(group, Signal::SIGKILL);
         Ok(child.wait()?.success())
     }
 }
 
-/// Every test of `binaries`, after a run that notes in `notes` which mutants it reaches.
+/// Every test of `binaries`, after a run that writes to `notes` which mutants it reaches.
 pub fn tests<'a>(binaries: &'a [Binary], notes: &Path) -> Result<Vec<Test<'a>>> {
     let mut names = Vec::new();
     for binary in binaries {
@@ -84,7 +84,7 @@ pub fn tests<'a>(binaries: &'a [Binary], notes: &Path) -> Result<Vec<Test<'a>>> 
     names.into_par_iter().enumerate().map(first_run).collect()
 }
 
-/// What becomes of mutant `number`: the tests that reach it run, the quickest first, until one
+/// The verdict on mutant `number`. The tests that reach it run, the quickest first, until one
 /// fails.
 pub fn judge(tests: &[Test<'_>], number: usize) -> Result<Verdict> {
     let mut reaching: Vec<_> = tests.iter().filter(|test| test.passes && test.reached.contains(&number)).collect();
@@ -92,7 +92,7 @@ pub fn judge(tests: &[Test<'_>], number: usize) -> Result<Verdict> {
     for test in &reaching {
         let limit = (test.usual * 10).max(Duration::from_secs(20));
         let passes = || test.passes(("MUTANT", &number.to_string()), limit);
-        // Twice, because a test may fail now and then on a busy host.
+        // Twice, because a test may fail by chance on a busy host.
         if !passes()? && !passes()? {
             return Ok(Verdict::Caught(test.title()));
         }

@@ -1,8 +1,8 @@
-//! How much are the tests worth? Draws one-line mutants, and says which of them no test notices.
+//! How much are the tests worth? Draws one-line mutants, and reports which of them no test notices.
 //! README.md says how.
 //!
-//! cargo-mutants cannot take its place: it has a list of its own, without literals and left-out
-//! statements, and builds once for each mutant.
+//! cargo-mutants cannot replace it. Its list of mutations is fixed, without literals and left-out
+//! statements, and it builds once for each mutant.
 
 mod copy;
 mod judge;
@@ -53,7 +53,7 @@ fn main() -> Result<ExitCode> {
     let tree = copy::tree(root)?;
     let places = found(&tree, &arguments.folders)?;
     let (mutants, binaries) = built(root, &tree, &places, &arguments)?;
-    // Tests that measure must not run beside others; 0 is the number of CPUs.
+    // Tests that measure must not run in parallel. Here 0 means the number of CPUs.
     rayon::ThreadPoolBuilder::new().num_threads(usize::from(arguments.alone)).build_global()?;
     eprintln!("{} mutants; every test runs once", mutants.len());
     let tests = judge::tests(&binaries, &work.join("notes"))?;
@@ -74,7 +74,7 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from((caught as f64) < arguments.at_least * verdicts.len() as f64)))
 }
 
-/// The places in `folders`, each a folder or a file, outside of tests.
+/// The places in `folders`, which are folders or files, without tests.
 fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for (path, bytes) in tree.iter().filter(|(path, _)| path.starts_with("src/") || path.starts_with("loadgen/src/")) {
@@ -92,9 +92,9 @@ fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// At most `count` of `places`, by index, without the `refused` ones. Takes folder by folder and
-/// kind by kind in turn, so that a small folder counts as much as a large one. The next place of
-/// its folder and kind follows a refused one, so the others stay.
+/// At most `count` of `places`, by index, without the `refused` ones. Folders and kinds take turns,
+/// so that a small folder counts as much as a large one. If a place is refused, the next one of its
+/// folder and kind replaces it, and all others stay.
 fn draw(places: &[Place], count: usize, seed: u64, refused: &BTreeSet<usize>) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut order: Vec<_> = (0..places.len()).map(|place| (random.next_u64(), place)).collect();
@@ -104,7 +104,7 @@ fn draw(places: &[Place], count: usize, seed: u64, refused: &BTreeSet<usize>) ->
         .into_iter()
         .map(|(_, index)| (index, &places[index]))
         .filter(|(index, _)| !refused.contains(index))
-        // Two meanings of one operator do not fit into one build.
+        // One build cannot contain two mutations of the same operator.
         .filter(|(_, place)| taken.insert((&place.file, place.kind, place.around.start, place.around.end)))
         .map(|(index, place)| {
             let turn = turns.entry((place.kind, place.folder)).or_default();
@@ -116,7 +116,7 @@ fn draw(places: &[Place], count: usize, seed: u64, refused: &BTreeSet<usize>) ->
     drawn.into_iter().take(count).map(|(.., index)| index).collect()
 }
 
-/// The drawn mutants that compile, and the binaries that have them all.
+/// The drawn mutants that compile, and the binaries that contain all of them.
 fn built(root: &Path, tree: &Tree, places: &[Place], arguments: &Arguments) -> Result<(Vec<Place>, Vec<Binary>)> {
     let targets = ["--lib", "--test", "it", "--test", "alone"];
     let targets = if arguments.alone { &targets } else { &targets[..3] };
@@ -145,7 +145,7 @@ fn line_of(place: &Place, tree: &Tree) -> usize {
     1 + tree[&place.file][..place.at.start].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// A mutant with its lines before and after, and what became of it.
+/// A mutant with its lines before and after, and its verdict.
 fn line(number: usize, mutant: &Place, tree: &Tree, verdict: &Verdict) -> String {
     let Place { file, kind, at, by, .. } = mutant;
     let text = String::from_utf8_lossy(&tree[file]);
@@ -157,8 +157,8 @@ fn line(number: usize, mutant: &Place, tree: &Tree, verdict: &Verdict) -> String
     format!("#{number} {kind:?} {file}:{}: {verdict:?}\n    - {before}\n    + {after}", line_of(mutant, tree))
 }
 
-/// How many were caught, survived and were not reached, by folder and kind, then every mutant that
-/// was not caught.
+/// How many mutants were caught, survived and were not reached, by folder and kind; then every
+/// mutant that was not caught.
 fn report(folders: &[String], mutants: &[Place], tree: &Tree, verdicts: &[Verdict]) -> String {
     let all = || mutants.iter().zip(verdicts);
     let row = |name: &str, is_of: &dyn Fn(&Place) -> bool| {

@@ -1,5 +1,5 @@
-//! Where a file can be mutated. Each place is a switch between the text as it is and the text with
-//! a mistake. So one build holds any number of places.
+//! Finds the places where a file can be mutated. Each place is a switch between the original text
+//! and the text with a mistake, so one build contains many places.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,8 +18,8 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 5] = [Kind::Turned, Kind::TenTimes, Kind::PlusOne, Kind::Dropped, Kind::LeftOut];
 
-/// What stands before and after the bytes of a switch. `#` is the number of the mutant, `~` the
-/// text with the mistake.
+/// The text before and after the bytes of a switch. `#` is replaced by the number of the mutant,
+/// `~` by the text with the mistake.
 type Switch = (&'static str, &'static str);
 
 const EXPRESSION: Switch = ("(if ::forebay::mutant::on(#) { ~ } else { ", " })");
@@ -35,12 +35,12 @@ pub struct Place {
     switch: Switch,
     /// The bytes between the two parts of the switch.
     pub around: Range<usize>,
-    /// The mistake: these bytes become this text.
+    /// The mistake: the bytes `at` are replaced by the text `by`.
     pub at: Range<usize>,
     pub by: String,
 }
 
-/// `text` with a switch for each of `places`, by number. No line is added.
+/// `text` with a switch for each of `places`, by number. The number of lines stays.
 pub fn rewrite<'a>(text: &str, places: impl Iterator<Item = (usize, &'a Place)>) -> String {
     let mut places = Vec::from_iter(places);
     places.sort_by_key(|(_, place)| place.around.len());
@@ -48,11 +48,10 @@ pub fn rewrite<'a>(text: &str, places: impl Iterator<Item = (usize, &'a Place)>)
     for (number, place) in places {
         let Place { around, at, by, switch: (open, close), .. } = place;
         let mutated = [&text[around.start..at.start], by, &text[at.end..around.end]].concat();
-        // On one line, where a comment would not end.
+        // On one line, so comments must be removed.
         let mutated: String = mutated.lines().flat_map(|line| line.split("//").next()).collect();
         let open = open.replace('#', &number.to_string()).replace('~', &mutated);
-        // The inner switches are there already: the outer one opens before them, and closes after
-        // them.
+        // Inner switches are already added. The outer one opens before them and closes after them.
         added.entry(around.end).or_default().0.push_str(close);
         added.entry(around.start).or_default().1.insert_str(0, &open);
     }
@@ -64,7 +63,7 @@ pub fn rewrite<'a>(text: &str, places: impl Iterator<Item = (usize, &'a Place)>)
     rewritten + &text[copied..]
 }
 
-/// Finds the places of one file; `places` are those found so far.
+/// Finds the places of one file; `places` has the places found so far.
 pub struct Finder<'a> {
     pub path: &'a str,
     pub folder: usize,
@@ -92,8 +91,8 @@ impl Finder<'_> {
         }
     }
 
-    /// The compiler must know the values of constants; tests are not mutated. The copy has all
-    /// features, so items that need the lack of one are not compiled.
+    /// The compiler must know the values of constants, and tests are not mutated. The copy has all
+    /// features, so items for the absence of a feature are not compiled.
     fn has_no_switch(&self, attributes: &[Attribute], constness: Option<syn::token::Const>) -> bool {
         let is_for_others = |attribute: &Attribute| match &attribute.meta {
             syn::Meta::List(list) if list.path.is_ident("cfg") => {
@@ -139,8 +138,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 }
             }
             Expr::Path(path) => {
-                // A constant. If it is no number, the mutant does not compile, and another one
-                // takes its place.
+                // A constant. If it is not a number, the mutant does not compile, and another one
+                // replaces it.
                 let name = path.path.segments.last().map(|name| name.ident.to_string()).unwrap_or_default();
                 if name.len() > 1 && !name.contains(char::is_lowercase) && !is_fixed(&path.path) {
                     self.number(Kind::TenTimes, expr);
@@ -202,7 +201,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_macro(&mut self, _: &'ast syn::Macro) {}
 }
 
-/// Whether ten times this constant is the constant: zero, infinity, or the most of its type.
+/// Whether ten times this constant is the same constant: zero, infinity, or the maximum of its
+/// type.
 fn is_fixed(path: &syn::Path) -> bool {
     let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
     let saturates =

@@ -1,6 +1,6 @@
-//! Which mutant of this build is switched on. The tool adds this file to a copy of the sources;
-//! `MUTANT` is the number. `MUTANT_NOTES` names a file to which the number of each switch is
-//! appended when it is first passed.
+//! Decides which mutant of this build is on. The tool adds this file to a copy of the sources;
+//! `MUTANT` is the number. `MUTANT_NOTES` names a file. When a switch is first passed, its number
+//! is appended to it.
 
 use crate::time::Nanos;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ static NOTES: LazyLock<Option<OsString>> = LazyLock::new(|| env::var_os("MUTANT_
 static NOTED: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
 
 pub fn on(number: usize) -> bool {
-    // Ordering: each switch alone counts; a second line does no harm.
+    // Ordering: relaxed, because each switch is independent, and a second line does no harm.
     if let Some(notes) = &*NOTES
         && !NOTED[number].load(Ordering::Relaxed)
         && let Ok(mut file) = fs::OpenOptions::new().create(true).append(true).open(notes)

@@ -11,12 +11,12 @@ fn tree(files: &[(&str, &str)]) -> Tree {
     files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
 }
 
-/// The places of `text` as that of a file.
+/// The places of `text`, as the content of a file.
 fn places_in(text: &str) -> Vec<Place> {
     found(&tree(&[("src/a.rs", text)]), &["src".to_owned()]).unwrap_or_default()
 }
 
-// Is a file that rustc reached by way of another folder the one that has the mutant?
+// If rustc names a file through another folder, is it found in the tree?
 #[test]
 fn a_path_is_named_as_in_the_tree() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -24,7 +24,7 @@ fn a_path_is_named_as_in_the_tree() {
     assert_eq!(in_tree(root, "src/none.rs"), "src/none.rs");
 }
 
-// Does each kind of mutant get the switch that it should?
+// Does each kind of mutant get the right switch?
 #[test]
 fn each_kind_is_rewritten() {
     for (kind, nth, body, switched) in [
@@ -54,8 +54,8 @@ fn each_kind_is_rewritten() {
     }
 }
 
-// Are tests not mutated? What else may have no switch does not compile with one, and gives its
-// place to another.
+// Are tests not mutated? Other code that may have no switch does not compile with one, and another
+// place replaces it.
 #[test]
 fn tests_have_no_switch() {
     for text in [
@@ -72,7 +72,7 @@ fn tests_have_no_switch() {
     assert_eq!(files, ["src/a/c.rs", "src/a/mod.rs"]);
 }
 
-// Has a constant no switch that ten times leaves as it is? Has every other one?
+// Have exactly those constants no switch that ten times does not change?
 #[test]
 fn ten_times_nothing_is_no_mistake() {
     for name in ["Nanos::ZERO", "time::Duration::ZERO", "f64::INFINITY", "std::u64::MAX", "i8::MAX", "Nanos::MAX"] {
@@ -83,8 +83,8 @@ fn ten_times_nothing_is_no_mistake() {
     }
 }
 
-// Does the seed alone decide what is drawn, folder by folder, with no two at one operator? Does a
-// refused place leave the others where they were?
+// Does only the seed decide what is drawn, folder by folder, with no two at one operator? If a
+// place is refused, do the others stay?
 #[test]
 fn the_seed_decides() {
     let many = "fn f() { if a < 1 { x.f(2) ; } else { g(a + 3); } if a == 4 { h(5); } }".repeat(20);
@@ -105,8 +105,8 @@ fn the_seed_decides() {
     assert_eq!(without.iter().filter(|place| !drawn.contains(place)).count(), 1);
 }
 
-// Does the copy have the switches, and does a program that a test starts keep its mutant? Is a file
-// that needs no change not written again? Does a reader find the place?
+// Does the copy have the switches, and does a program that a test starts keep its mutant? Is an
+// unchanged file not written again? Can a reader find the place?
 #[test]
 fn the_copy_has_the_switches() {
     let tree = tree(&[
@@ -125,15 +125,15 @@ fn the_copy_has_the_switches() {
     assert!(read("src/lib.rs").contains("{  } else { x.f(\n        a,\n    ); }\n}\n"), "{}", read("src/lib.rs"));
     assert!(read("src/mutant.rs").contains("pub fn on("));
     assert!(read("tests/a.rs").starts_with("command.env_clear().envs(") && read("tests/a.rs").contains("MUTANT"));
-    // A file that is written has the time of the write.
+    // A written file would have the time of the write.
     fs::File::open(folder.join("tests/a.rs")).unwrap().set_modified(UNIX_EPOCH).unwrap();
     write(&[]);
     assert_eq!(fs::metadata(folder.join("tests/a.rs")).unwrap().modified().unwrap(), UNIX_EPOCH);
     assert!(!read("src/lib.rs").contains("else"));
 }
 
-/// Speaks as a test binary does. `a` reaches mutants 0, 2 and 3; it fails with 0, and in its first
-/// run with 3. `b` reaches 1, and fails with 1 and 2. `c` reaches 2, and always fails.
+/// Acts as a test binary. `a` reaches mutants 0, 2 and 3; it fails with 0, and in its first run
+/// with 3. `b` reaches 1, and fails with 1 and 2. `c` reaches 2, and always fails.
 const TESTS: &str = r#"#!/bin/sh
 [ "$1" = --list ] && printf 'a: test\nb: test\nc: test\n' && exit
 reach() { [ -z "$MUTANT_NOTES" ] || echo "$1" >> "$MUTANT_NOTES"; }
@@ -145,8 +145,8 @@ case $2 in a) reach 0; reach 2; reach 3 ;; b) reach 1 ;; c) reach 2 ;; esac
 exit ${code:-0}
 "#;
 
-// Do the tests that reach a mutant decide, those alone that pass without it, and only if they fail
-// twice?
+// Do only tests decide that reach a mutant and pass without it? Does a mutant count as caught only
+// if a test fails twice?
 #[test]
 fn tests_that_reach_a_mutant_decide() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-// A browser of what the scripts of Forebay's pages use, and no more. Reads { page, answers } on standard input, where `answers`
-// has for each second what a path answers: { "latency": [200, "..."] }; a path without an answer fails. Prints for each
-// second, or once without answers, the text of each element with an id, and how many lines it has drawn. In a second a button
-// may be pressed before, `press`.
+// The parts of a browser that the scripts of Forebay's pages use, and no more. Reads { page, answers } on standard input.
+// `answers` has one object per second, with the answer of each path: { "latency": [200, "..."] }; other paths fail. Prints for
+// each second, or once without answers: the text of each element with an id, and how many lines it has drawn. `press` names a
+// button to press before that second.
 
 class Element {
   constructor(name) { Object.assign(this, { name, attributes: {}, children: [], hidden: false }); }

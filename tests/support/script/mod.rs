@@ -1,4 +1,4 @@
-//! Runs the script of a page in Node, with a document of few lines.
+//! Runs the script of a page in Node, with a small document object.
 
 use super::skip::skip;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 const DOCUMENT: &str = include_str!("document.js");
 
-/// What `page` shows after each of `answers`, a second apart; `None` without Node.
+/// What `page` shows after each of `answers`, one second apart; `None` without Node.
 pub(crate) fn shown(page: &str, answers: &[Value]) -> Option<Vec<Value>> {
     let node = Command::new("node").args(["-e", DOCUMENT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut node = match node {

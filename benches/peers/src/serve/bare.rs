@@ -1,4 +1,4 @@
-//! The bare loop: the least that a server of this service can do on stock sockets.
+//! The bare loop: the least work with which a server can offer this service on stock sockets.
 
 use super::{Never, ServeArguments, announce};
 use crate::service::Service;
@@ -33,7 +33,7 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Service) -> Result<Nev
     Err(anyhow!("no thread served"))
 }
 
-/// Receives a batch, serves it, sends it.
+/// Receives a batch, serves it and sends the replies, for ever.
 fn batches(socket: &UdpSocket, service: &Service) -> Result<Never> {
     let mut batch = Batch::new(false);
     let mut send_headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
@@ -59,20 +59,20 @@ fn batches(socket: &UdpSocket, service: &Service) -> Result<Never> {
             let flags = MsgFlags::empty();
             match sendmmsg(socket.as_raw_fd(), &mut send_headers, rest, to, no_control, flags) {
                 Ok(results) => sent += results.count(),
-                // One that cannot be sent does not keep the others back.
+                // A reply that cannot be sent must not hold back the others.
                 Err(_) => sent += 1,
             }
         }
     }
 }
 
-/// Where requests take time, a batch would make its replies wait for its last request.
+/// Serves one request at a time. In a batch, the first reply would wait for the last request.
 fn one_by_one(socket: &UdpSocket, service: &Service) -> Result<Never> {
     let mut buffer = [0; DATAGRAM_MAX_BYTES];
     loop {
         let Received { length, peer, ready_at } = sockets::receive(socket, &mut buffer).context("receiving")?;
         if service.serve(&mut buffer[..length], ready_at) {
-            // A client that has gone is no concern of the server's.
+            // The client may have gone; the server goes on.
             let _ = socket.send_to(&buffer[..length], peer);
         }
     }

@@ -1,4 +1,4 @@
-//! The servers: this very binary again, as one of the peers.
+//! The servers: this same binary, started again as one of the peers.
 
 mod bare;
 mod rayon_pool;
@@ -40,51 +40,51 @@ pub(crate) enum Shape {
     RayonSplit,
 }
 
-/// A peer and its size.
+/// The flags of a peer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArguments {
     #[arg(long)]
     pub(crate) shape: Shape,
-    /// Threads that serve.
+    /// Threads that serve requests
     #[arg(long)]
     pub(crate) threads: usize,
-    /// Threads for blocking work, at most.
+    /// The most threads for blocking work
     #[arg(long, default_value_t = 512)]
     pub(crate) blocking: usize,
     /// A request that costs more, in nanoseconds, is heavy.
     #[arg(long, default_value_t = u64::MAX)]
     pub(crate) heavy_ns: u64,
-    /// What becomes of a request's cost.
+    /// What a peer does with a request's cost
     #[arg(long)]
     pub(crate) work: Work,
-    /// Emulated cores, where cost is slept.
+    /// The number of emulated cores, if costs are slept
     #[arg(long, default_value_t = 1)]
     pub(crate) cores: usize,
     /// Prices of the steps of an emulated core, before the time scale.
     #[arg(long, default_value = "none")]
     pub(crate) overheads: Overheads,
-    /// Duration of a microsecond of such a core, in microseconds.
+    /// How long a microsecond of an emulated core takes, in microseconds
     #[arg(long, default_value_t = 1)]
     pub(crate) time_scale: u64,
-    /// A request gives way after this much of its cost, in nanoseconds, where its shape can.
+    /// Nanoseconds of its cost after which a request yields, if the shape can
     #[arg(long, default_value_t = u64::MAX)]
     pub(crate) quantum_ns: u64,
 }
 
-/// Serves until SIGTERM comes or the parent is gone.
+/// Serves until SIGTERM comes or the parent has ended.
 pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
     let Err(error) = try_serve(arguments);
     eprintln!("error: {error:#}");
     ExitCode::FAILURE
 }
 
-/// What a peer that never ends on its own returns.
+/// The result type of a peer, which never ends on its own.
 pub(crate) enum Never {}
 
 fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     set_pdeathsig(Signal::SIGTERM).context("asking to be told when the parent ends")?;
     register_conditional_shutdown(SIGTERM, 0, Arc::new(AtomicBool::new(true))).context("listening for SIGTERM")?;
-    // Emulated cores must wake on time; threads inherit it.
+    // Emulated cores must wake on time. Threads inherit the setting.
     set_timerslack(1).context("setting the timer slack")?;
     let service =
         Arc::new(Service::of(arguments.work, arguments.cores, arguments.overheads.times(arguments.time_scale)));
@@ -97,11 +97,11 @@ fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     }
 }
 
-/// Looked for datagrams for this long after the last one, before the thread sleeps: as long as
-/// Forebay's `--wait adaptive`.
+/// For this long after the last datagram, a thread looks for more before it sleeps, as in Forebay's
+/// `--wait adaptive`.
 const SPIN: Nanos = Nanos::from_micros(50);
 
-/// Tells the parent where to send to.
+/// Tells the parent the address of the server.
 fn announce(socket: &UdpSocket) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "listening on udp {}, admin none", socket.local_addr()?)?;

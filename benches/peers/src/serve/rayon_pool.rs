@@ -17,7 +17,8 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Arc<Service>) -> Resul
         let Received { length, peer, ready_at } = sockets::receive(&*socket, &mut buffer).context("receiving")?;
         let mut datagram = buffer[..length].to_vec();
         let (socket, service) = (Arc::clone(&socket), Arc::clone(service));
-        // First in, first out: a pool's own order, last in first out, would starve the oldest.
+        // First in, first out. The pool's own order, last in first out, would starve the oldest
+        // request.
         pool.spawn_fifo(move || {
             if service.serve(&mut datagram, ready_at) {
                 let _ = socket.send_to(&datagram, peer);

@@ -1,9 +1,9 @@
-//! rayon with requests split into small tasks: each quantum of a request spawns the next, first in,
-//! first out.
+//! rayon with requests split into small tasks: each quantum of a request is a task that spawns the
+//! next one, first in, first out.
 //!
-//! A worker looks at what came from outside of its pool only when its own queue is empty. While a
-//! request is under way, it never is. So receiving is a task of the pool, too, and takes its turn
-//! among the others.
+//! A worker of rayon looks for work from outside of its pool only when its own queue is empty.
+//! While a request is unfinished, the queue is never empty. So receiving is a task of the pool,
+//! too, and takes its turn among the others.
 
 use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::{Job, Service};
@@ -35,17 +35,17 @@ struct Server {
     service: Arc<Service>,
     quantum: Nanos,
     threads: usize,
-    /// Requests under way.
+    /// The number of unfinished requests.
     active: AtomicUsize,
 }
 
-/// Spawns a task for each datagram that has come, and itself again. Waits for one only where no
-/// other task could use this thread.
+/// Spawns a task for each datagram that has come, and then itself again. Blocks for a datagram only
+/// if no other task needs this thread.
 fn receive(server: Arc<Server>, mut heard_at: Nanos) {
     thread_local! {
         static ROOM: std::cell::RefCell<Option<Batch>> = const { std::cell::RefCell::new(None) };
     }
-    // Ordering: relaxed. Only this task adds; one that has just ended is seen at the next turn.
+    // Ordering: relaxed. Only this task adds. If a request has just ended, the next turn sees it.
     let is_needed = || server.active.load(Ordering::Relaxed) >= server.threads;
     let wait = !is_needed() && clock::now().minus(heard_at) >= SPIN;
     let flags = if wait { MsgFlags::MSG_WAITFORONE } else { MsgFlags::MSG_DONTWAIT };
@@ -63,14 +63,14 @@ fn receive(server: Arc<Server>, mut heard_at: Nanos) {
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // rayon ends the process for a panic of a task.
+            // If a task panics, rayon ends the process.
             Err(error) => panic!("receiving: {error}"),
         }
     });
     rayon::spawn_fifo(move || receive(server, heard_at));
 }
 
-/// A request between two quanta.
+/// A request between two quanta of its cost.
 struct Part {
     server: Arc<Server>,
     job: Job,
@@ -85,7 +85,7 @@ fn go_on(mut part: Box<Part>) {
     }
     let Part { server, job, mut datagram, peer } = *part;
     job.reply(&mut datagram);
-    // A client that has gone is no concern of the server's.
+    // The client may have gone; the server goes on.
     let _ = server.socket.send_to(&datagram, peer);
     server.active.fetch_sub(1, Ordering::Relaxed);
 }

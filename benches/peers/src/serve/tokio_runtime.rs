@@ -1,4 +1,4 @@
-//! tokio's multi-threaded runtime, in three shapes that serve a request without a pause.
+//! tokio's multi-threaded runtime, in three shapes that run a request without interruption.
 
 use super::{Never, ServeArguments, Shape, announce};
 use crate::service::{self, Service};
@@ -46,7 +46,7 @@ async fn serve_in_turn(socket: UdpSocket, service: Arc<Service>) -> io::Result<N
     loop {
         let Received { length, peer, ready_at } = receive(&socket, &service, &mut buffer).await?;
         if service.serve(&mut buffer[..length], ready_at) {
-            // A client that has gone is no concern of the server's.
+            // The client may have gone; the server goes on.
             let _ = socket.send_to(&buffer[..length], peer).await;
         }
     }

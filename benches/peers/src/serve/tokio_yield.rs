@@ -1,9 +1,9 @@
 //! tokio with requests that yield: one socket, one task per packet, `yield_now` after each quantum
 //! of its cost.
 //!
-//! The receiving task takes all that has come whenever it runs, in batches. Before it sleeps it
-//! yields for a while: the runtime then asks for events between its turns instead of waiting for
-//! one.
+//! Whenever the receiving task runs, it takes all datagrams that have come, in batches. Before it
+//! sleeps it yields for a while. Meanwhile the runtime asks for events between its turns, instead
+//! of waiting for one.
 
 use super::{Never, SPIN, ServeArguments, announce};
 use crate::service::Service;
@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
 pub(super) fn serve(arguments: &ServeArguments, service: &Arc<Service>) -> Result<Never> {
-    // One thread needs no queues that others can steal from.
+    // With one thread, no other thread can steal, so the simpler runtime is enough.
     let mut builder = if arguments.threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     let runtime = builder.worker_threads(arguments.threads).enable_io().build().context("starting a runtime")?;
     let socket = sockets::open(1, service.is_emulated())?.remove(0);
@@ -31,7 +31,7 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Arc<Service>) -> Resul
     let service = Arc::clone(service);
     runtime.block_on(async move {
         let socket = Arc::new(UdpSocket::from_std(socket)?);
-        // A task of its own: what `block_on` runs is not on a worker.
+        // A task of its own, because `block_on` would not run it on a worker.
         tokio::spawn(receive(socket, service, quantum)).await?.context("receiving")
     })
 }
@@ -53,8 +53,9 @@ async fn receive(socket: Arc<UdpSocket>, service: Arc<Service>, quantum: Nanos) 
     }
 }
 
-/// Spawns a task for each datagram of a batch. [`ErrorKind::WouldBlock`] also when there was room
-/// for more, which spares the call that would find nothing: the runtime hears of what comes later.
+/// Spawns a task for each datagram of a batch. If the batch is not full, it also returns
+/// [`ErrorKind::WouldBlock`]. This saves a call that would find nothing, because the runtime learns
+/// of later datagrams.
 fn receive_batch(
     socket: &Arc<UdpSocket>,
     service: &Arc<Service>,
@@ -78,7 +79,7 @@ fn receive_batch(
                     yield_now().await;
                 }
                 job.reply(&mut datagram);
-                // A client that has gone is no concern of the server's.
+                // The client may have gone; the server goes on.
                 let _ = socket.send_to(&datagram, peer).await;
             });
         }

@@ -1,5 +1,5 @@
-//! An open-loop client: questions go out when they should, whatever became of those before, and
-//! time counts from then.
+//! An open-loop client: each question is sent at its scheduled time, whether or not earlier ones
+//! were answered. Latency counts from the scheduled time.
 
 use forebay::time::{Nanos, clock};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ pub(crate) struct Load {
     signed: bool,
 }
 
-/// What became of them; latencies in nanoseconds from the intended time.
+/// The result of one load. Latencies are in nanoseconds from the scheduled time.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) sent: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Outcome {
     latencies: Vec<u64>,
 }
 
-/// Questions that may be outstanding: their numbers have 16 bits, and a number must not come again
-/// too soon.
+/// The most outstanding questions of a flow. A number has 16 bits, and must not be used again too
+/// soon.
 const NUMBERS: usize = 1 << 16;
 
 /// Plain questions: addresses, an alias, a wildcard, a name that does not exist, a delegation.
@@ -44,8 +44,8 @@ impl Load {
         Load { rate, signed: true }
     }
 
-    /// Questions of one flow that are outstanding at once under [`flood`]. Signatures: a quarter,
-    /// because a server sheds what would wait behind 128 of them, and each costs the client a
+    /// Outstanding questions of one flow under [`flood`]. For signatures it is a quarter. A server
+    /// sheds questions that would wait behind 128 others, and each of these costs the client a
     /// timeout.
     fn window(self) -> u64 {
         if self.signed { 8 } else { 32 }
@@ -53,7 +53,7 @@ impl Load {
 
     fn question(self, id: u16, number: u64) -> Vec<u8> {
         let name = match self.signed {
-            // A name that was never asked for: not in this run, and not in another one.
+            // A name that was never asked for, neither in this run nor in another one.
             true => format!("x{}-{number}.star", clock::realtime().get()),
             false => PLAIN[number as usize % PLAIN.len()].to_owned(),
         };
@@ -72,8 +72,8 @@ impl Load {
 }
 
 impl Outcome {
-    /// Microseconds below which this part of the latencies lies; infinite where that many were not
-    /// answered.
+    /// The latency in microseconds that this share of the questions does not exceed. Infinite if
+    /// too many were not answered.
     pub(crate) fn percentile(&mut self, quantile: f64) -> f64 {
         self.latencies.sort_unstable();
         let rank = (self.sent as f64 * quantile).ceil() as usize;
@@ -81,8 +81,8 @@ impl Outcome {
     }
 }
 
-/// Asks `server` for `duration`, each load on a socket of its own for each of 8 flows; one outcome
-/// for each load. What is not answered a second after the end is lost.
+/// Sends each load to `server` for `duration`, over 8 flows with a socket each. Returns one outcome
+/// for each load. A question without an answer one second after the end counts as lost.
 pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Outcome> {
     thread::scope(|scope| {
         let running: Vec<_> = loads.iter().map(|load| scope.spawn(|| one(server, *load, duration))).collect();
@@ -92,9 +92,9 @@ pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Ou
 
 const FLOWS: usize = 8;
 
-/// Asks `server` as many questions of the kind of `load` as it answers, for `duration`. Each flow
-/// asks the next ones when it has the answers to the last. Returns the number of answers, without
-/// failures.
+/// For `duration`, asks `server` questions of the kind of `load` as fast as it answers. Each flow
+/// asks the next questions when it has all answers to the last ones. Returns the number of answers,
+/// without failures.
 pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
     let end = clock::now().plus(duration);
     let flow = || {
@@ -104,7 +104,7 @@ pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
             for number in 0..load.window() {
                 let _ = socket.send(&load.question(number as u16, number));
             }
-            // One that is lost costs the time to wait for it.
+            // A lost question costs the time of a timeout.
             let mut next = || socket.recv(&mut answer).ok().map(|length| is_whole(&answer[..length]));
             answered += (0..load.window()).map_while(|_| next()).filter(|is_whole| *is_whole).count() as u64;
         }
@@ -125,7 +125,7 @@ fn connected(server: SocketAddr) -> UdpSocket {
 
 fn one(server: SocketAddr, load: Load, duration: Nanos) -> Outcome {
     let sockets: Vec<UdpSocket> = (0..FLOWS).map(|_| connected(server)).collect();
-    // When the question of each flow and number should have gone.
+    // The scheduled time of each question, by flow and number.
     let intended: Vec<Vec<AtomicU64>> = (0..FLOWS).map(|_| (0..NUMBERS).map(|_| AtomicU64::new(0)).collect()).collect();
     prioritize();
     let began = clock::now().plus(Nanos::from_millis(20));
@@ -148,10 +148,10 @@ fn one(server: SocketAddr, load: Load, duration: Nanos) -> Outcome {
                 thread::sleep(wait.into());
             }
             let (flow, id) = (sent as usize % FLOWS, (sent / FLOWS as u64) as u16);
-            // Ordering: relaxed, the socket carries it.
+            // Ordering: relaxed, because the socket orders it.
             intended[flow][usize::from(id)].store(due.get(), Ordering::Relaxed);
             let message = load.question(id, sent);
-            // One that is refused is one that is not answered.
+            // A refused send counts as an unanswered question.
             let _ = sockets[flow].send(&message);
             sent += 1;
         }
@@ -160,7 +160,7 @@ fn one(server: SocketAddr, load: Load, duration: Nanos) -> Outcome {
     })
 }
 
-/// Whether an answer is whole, and says neither that it was refused nor that it failed.
+/// Whether an answer is complete, and reports neither a refusal nor a failure.
 fn is_whole(answer: &[u8]) -> bool {
     answer.len() > 12 && answer[2] & 2 == 0 && matches!(answer[3] & 0xf, 0 | 3)
 }
@@ -180,8 +180,8 @@ fn receive(socket: &UdpSocket, intended: &[AtomicU64], patience: Nanos) -> Vec<u
     latencies
 }
 
-/// Has the calling thread, and those that it starts, run before the servers: on a machine with few
-/// CPUs it would measure its own waiting.
+/// Gives the calling thread, and threads that it starts, priority over the servers. On a machine
+/// with few CPUs, the client would otherwise measure its own waiting.
 pub(crate) fn prioritize() -> bool {
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()

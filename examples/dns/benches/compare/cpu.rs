@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Nanoseconds that all threads of `pid` and of its descendants that live have spent.
+/// Nanoseconds of CPU time of all threads of `pid` and of its living descendants.
 pub(crate) fn of_tree(pid: u32) -> u64 {
     let own: u64 = entries(&format!("/proc/{pid}/task"))
         .filter_map(|thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok())

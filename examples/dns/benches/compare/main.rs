@@ -1,9 +1,9 @@
-//! What does a plain answer cost beside NSD, Knot and PowerDNS? How long does it take while
-//! signatures are made, and how many of these are made in a second? Method: all servers have the
-//! same zone and two workers. Ours has its defaults, but for the arguments in its name; `peers.rs`
-//! has the settings of the others. They take turns, and one open-loop client asks over UDP.
-//! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some
-//! minutes, and a machine that does nothing else.
+//! How much does a plain answer cost in this server, NSD, Knot and PowerDNS? How long does it take
+//! while signatures are made, and how many signatures are made per second? Method: all servers have
+//! the same zone and two workers. Ours has its defaults, except for the arguments in its name;
+//! `peers.rs` has the settings of the others. They take turns, and one open-loop client asks over
+//! UDP. `cargo bench -p forebay-dns --bench compare` prints the tables of the README. It takes some
+//! minutes, and needs a machine that runs nothing else.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -24,14 +24,14 @@ use support::{Process, Server, example_zone};
 /// Rounds, in each of which every server has a turn.
 const ROUNDS: usize = 5;
 
-/// Plain questions per second where their cost is measured: at most half of what any of the servers
-/// can do.
+/// Plain questions per second for the measurement of their cost: at most half of what any server
+/// can answer.
 const COST_RATES: [f64; 3] = [5_000.0, 20_000.0, 60_000.0];
 
-/// Plain questions per second beside signatures.
+/// Plain questions per second while signatures are made.
 const PLAIN_RATE: f64 = 2_000.0;
 
-/// CPUs that signatures take.
+/// The CPUs that signatures use.
 const SIGNING: f64 = 0.8;
 
 const TURN: Nanos = Nanos::from_secs(3);
@@ -55,7 +55,7 @@ const PARTS: [&str; 4] = ["cost", "rsa2048", "ed25519", "signing"];
 fn main() -> std::io::Result<()> {
     let peers = support::have(&["nsd", "knotd", "pdns_server", "pdnsutil"]);
     assert!(peers, "Debian: apt-get install nsd knot pdns-server pdns-backend-bind");
-    // On a thread of its own: the servers would inherit it.
+    // On a thread of its own, because the servers would inherit the priority.
     let prioritized = std::thread::spawn(client::prioritize).join().expect("no panic");
     print(&format!(
         "client {}\n\n",
@@ -87,8 +87,7 @@ fn costs() -> std::io::Result<()> {
     let (nsd, knot, powerdns) = (peers::nsd(dir, &zones), peers::knot(dir, &zones, None), peers::powerdns(dir, None));
     let contenders =
         [ours(&[]), ours(&["--set", "wait=park"]), peer("Knot", knot), peer("NSD", nsd), peer("PowerDNS", powerdns)];
-    // For each rate the costs and the medians, then the costs and the answers a second at full
-    // rate.
+    // For each rate the costs and the medians; at full rate the costs and the answers per second.
     let mut measured = contenders.each_ref().map(|_| <[[Vec<f64>; 2]; COST_RATES.len() + 1]>::default());
     let mut lost = contenders.each_ref().map(|_| 0);
     for _ in 0..ROUNDS {
@@ -118,20 +117,20 @@ fn costs() -> std::io::Result<()> {
     print("\n")
 }
 
-/// The CPU time, in us, that a server has taken since it had taken `before` nanoseconds.
+/// The CPU time in us that a server has used since it had used `before` nanoseconds.
 fn cpu_us_since(before: u64, contender: &Contender) -> f64 {
     cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e3
 }
 
-/// The questions of this kind that a server answers in a second at most, and the CPU time for each,
-/// in us.
+/// The most questions of this kind that a server answers per second, and the CPU time of each in
+/// us.
 fn flooded(contender: &Contender, load: Load) -> (f64, f64) {
     let before = cpu::of_tree(contender.pid);
     let answered = client::flood(contender.address, load, TURN) as f64;
     (answered / TURN.as_secs_f64(), cpu_us_since(before, contender) / answered)
 }
 
-/// The median, the least and the most, with this many digits after the point.
+/// The median, the smallest and the largest value, with this many digits after the point.
 fn spread(mut values: Vec<f64>, digits: usize) -> String {
     values.sort_by(f64::total_cmp);
     let [median, least, most] = [values[values.len() / 2], values[0], values[values.len() - 1]];
@@ -142,8 +141,9 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let contenders = signers(dir.path(), algorithm, of_peers);
-    // What a signature costs each server says how many it is asked for. Where a server gets as many
-    // as it answers, because below that those that spin have paid for waiting, too.
+    // The rate of signed questions follows from the CPU time of a signature on each server. It is
+    // measured at full rate, because at lower rates servers that spin also use CPU time for
+    // waiting.
     let rates = contenders.each_ref().map(|contender| SIGNING * 1e6 / flooded(contender, Load::signed(0.0)).1);
     let mut results = contenders.each_ref().map(|_| (<[Vec<f64>; 5]>::default(), 0));
     for _ in 0..ROUNDS {
@@ -173,15 +173,15 @@ fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     print("\n")
 }
 
-/// The table of signed answers in a second, each of which takes a new signature, when as many are
-/// asked for as there are answers.
+/// The table of signed answers per second. Each answer needs a new signature, and the client asks
+/// as fast as the server answers.
 fn signing(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let contenders = signers(dir.path(), algorithm, of_peers);
     let mut results = contenders.each_ref().map(|_| <[Vec<f64>; 3]>::default());
     for _ in 0..ROUNDS {
         let turns = contenders.each_ref().map(|contender| flooded(contender, Load::signed(0.0)));
-        // Of the same round: a machine is not as fast in every one.
+        // The ratio is within one round, because the speed of the machine differs between rounds.
         let isolated = turns[ISOLATED].0;
         for (columns, (rate, cost)) in results.iter_mut().zip(turns) {
             columns.iter_mut().zip([rate, rate / isolated, cost]).for_each(|(column, value)| column.push(value));
@@ -198,10 +198,11 @@ fn signing(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     print("\n")
 }
 
-/// The place of the policy `isolated` among [`signers`].
+/// The index of the policy `isolated` in [`signers`].
 const ISOLATED: usize = 3;
 
-/// The servers that sign when asked, with this algorithm by our name and by that of the others.
+/// The servers that sign on demand. `algorithm` is our name of the algorithm, `of_peers` the name
+/// of the others.
 fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
     let signed = |arguments: &[&str]| ours(&[&["--sign", algorithm], arguments].concat());
     [
@@ -214,7 +215,7 @@ fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
     ]
 }
 
-/// Our server with these arguments, which are its name.
+/// Our server with these arguments, which are also its name.
 fn ours(arguments: &[&str]) -> Contender {
     let server = Server::start(&example_zone(), arguments);
     let (address, pid) = (server.address, server.process.0.id());

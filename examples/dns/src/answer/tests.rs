@@ -47,7 +47,7 @@ pub(crate) fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> 
     message
 }
 
-/// The answer in full, with its signatures; `None` where it has no room.
+/// The complete answer with its signatures; `None` if it does not fit.
 fn written(zones: &Zones, message: &[u8], limit: usize) -> Option<Vec<u8>> {
     let query = Query::parse(message).expect("a question");
     let mut answer = Answer::find(zones, &query, NOW);
@@ -66,8 +66,8 @@ pub(crate) fn answered(zones: &Zones, message: &[u8], limit: usize) -> Vec<u8> {
 
 pub(crate) const DO: Option<u16> = Some(0x8000);
 
-/// The answer as one line: code, flags, and the types of each section, those of other owners than
-/// the name with them.
+/// The answer as one line: code, flags, and the types in each section. A type is followed by its
+/// owner if this is not the name.
 fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
     let message = answered(zones, &question(name, rtype, flags), 4_096);
     let message = Message::from_octets(message).expect("a message");
@@ -91,8 +91,8 @@ fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
     line
 }
 
-// Is every kind of answer what RFC 1034 and its successors say? What the comparison with NSD and
-// Knot asks is not here.
+// Is each kind of answer as in RFC 1034 and later standards? The comparison with NSD and Knot
+// covers the other questions.
 #[test]
 fn answers_of_an_unsigned_zone() {
     let zones = zones(None);
@@ -113,18 +113,18 @@ fn answers_of_an_unsigned_zone() {
         ("test", Rtype::NS, "REFUSED | | |"),
     ] {
         assert_eq!(line(&zones, name, rtype, None), expected, "{name} {rtype}");
-        // With EDNS, even with DO, there is an OPT record and nothing else.
+        // With EDNS, even with DO, the only addition is an OPT record.
         let expected = format!("{expected} OPT");
         assert_eq!(line(&zones, name, rtype, DO), expected, "{name} {rtype} DO");
     }
-    // A circle ends.
+    // A circle of aliases ends.
     let circle = line(&zones, "circle.example.test", Rtype::A, None);
     assert_eq!(circle.matches("CNAME").count(), crate::find::ALIASES_MAX, "{circle}");
     assert!(circle.starts_with("NOERROR aa"), "{circle}");
 }
 
-// Is everything that is the zone's own signed, and what is not there denied compactly? What delv
-// validates is not here.
+// Is all data of the zone itself signed, and are names and types that do not exist denied
+// compactly? `delv` validates the other cases.
 #[test]
 fn answers_of_a_signed_zone() {
     let zones = zones(Some(Algorithm::Ed25519));
@@ -156,7 +156,7 @@ fn answers_of_a_signed_zone() {
     }
 }
 
-// Do the proofs list the types that are there, and is what does not exist said not to?
+// Do proofs list the types of a name, and say of a name that it does not exist?
 #[test]
 fn proofs_list_what_is_there() {
     let zones = zones(Some(Algorithm::Ed25519));
@@ -164,7 +164,7 @@ fn proofs_list_what_is_there() {
         ("www.example.test", Rtype::MX, "A AAAA RRSIG NSEC"),
         ("and.example.test", Rtype::A, "RRSIG NSEC"),
         ("child.example.test", Rtype::DS, "NS RRSIG NSEC"),
-        // The address at a delegation is the child's.
+        // An address at a delegation belongs to the child's zone.
         ("own.example.test", Rtype::DS, "NS RRSIG NSEC"),
         ("a.star.example.test", Rtype::MX, "A TXT RRSIG NSEC"),
         ("no.example.test", Rtype::A, "RRSIG NSEC NXNAME"),
@@ -181,7 +181,7 @@ fn proofs_list_what_is_there() {
     assert_eq!(crate::find::NXNAME_BITMAP, *crate::zone::bitmap([rtype::RRSIG, rtype::NSEC, rtype::NXNAME]));
 }
 
-// Is a signature made once, until it is old, and is their number bounded?
+// Is a signature made only once until it is old, and is the number of signatures bounded?
 #[test]
 fn signatures_are_remembered() {
     let zones = zones(Some(Algorithm::Ed25519));
@@ -208,8 +208,7 @@ fn signatures_are_remembered() {
     assert!((100..=1_000).contains(&known), "{known}");
 }
 
-// Does an answer that does not fit say so, and nothing else, and does one that fits fill its room
-// to the last byte?
+// Does an answer that is too long only say so? Is an answer sent if it fits exactly?
 #[test]
 fn what_does_not_fit_is_left_out() {
     let zones = zones(None);
@@ -222,24 +221,24 @@ fn what_does_not_fit_is_left_out() {
         assert_eq!((short.len(), short[2] & 2), (head, 2), "TC, the question, and an OPT record");
         assert_eq!((&short[6..10], written(&zones, &message, head - 1)), (&[0; 4][..], None));
     }
-    // The addresses of servers elsewhere in the zone are a help, and left out alone.
+    // The addresses of servers elsewhere in the zone are optional, so only they are left out.
     let message = question("away.example.test", Rtype::A, None);
     let whole = answered(&zones, &message, 4_096);
     let less = answered(&zones, &message, whole.len() - 1);
     assert_eq!((less[2] & 2, whole[11], less[11]), (0, 2, 1));
 }
 
-// Is what the header and the OPT record of an answer say as the standards have it?
+// Do the header and the OPT record of an answer have the values of the standards?
 #[test]
 fn headers_say_what_they_must() {
     let zones = zones(None);
     let mut message = question("www.example.test", Rtype::A, Some(0xc000));
-    // CD, and reserved bits.
+    // CD and reserved bits.
     message[3] = 0xff;
     let answer = answered(&zones, &message, 4_096);
     assert_eq!((answer[2], answer[3]), (0x85, 0x00));
     assert_eq!(answer[answer.len() - 11..], *b"\0\0\x29\x04\xd0\0\0\xc0\0\0\0");
-    // A version that there is not.
+    // An EDNS version that does not exist.
     let version = message.len() - 5;
     message[version] = 1;
     let answer = answered(&zones, &message, 4_096);
@@ -253,7 +252,7 @@ fn headers_say_what_they_must() {
     assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
 }
 
-// Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have that of
+// Do signatures have the TTL of the set that they cover (RFC 4034, 3)? Do proofs have the TTL of
 // negative answers, the smaller of the SOA record's TTL and the number in it (RFC 2308, 5; RFC
 // 9077)? Method: a zone in which every set has another TTL.
 #[test]
@@ -289,7 +288,7 @@ fn ttls_are_those_of_the_standards() {
                 }
             }
             assert_eq!(sets, expected, "{name} {rtype}");
-            // A delegation is the child's to sign. What is signed is the TTL in the zone.
+            // The child signs the records of a delegation. A signature covers the TTL in the zone.
             let original = |set, ttl| if set == Rtype::SOA { soa } else { ttl };
             let signed = expected.iter().filter(|(set, _)| *set != Rtype::NS);
             let signed: Vec<_> = signed.map(|(set, ttl)| (*set, *ttl, original(*set, *ttl))).collect();

@@ -5,8 +5,7 @@ fn zone() -> Name {
     Name::parse(b"\x07example\x04test\0").expect("a name")
 }
 
-// Is a key that was made found again, by its zone and algorithm, and is its private half readable
-// for its owner only?
+// Is a key found again by its zone and algorithm? Is its private half readable only for its owner?
 #[test]
 fn keys_are_found_again() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -22,7 +21,7 @@ fn keys_are_found_again() {
     assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 6);
 }
 
-// Is it said which file is wrong?
+// Does an error name the wrong file?
 #[test]
 fn wrong_files_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -44,7 +43,7 @@ fn wrong_files_are_named() {
     assert!(format!("{error:#}").contains("--key-dir /nowhere"), "{error:#}");
 }
 
-// Is the DS record that of RFC 4509, 2.3?
+// Is the DS record as in RFC 4509, 2.3?
 #[test]
 fn ds_records_have_the_standards_digest() {
     let text = "dskey.example.com. 86400 IN DNSKEY 256 3 5 ( AQOeiiR0GOMYkDshWoSKz9Xz fwJr1AYtsmx3TGkJaNXVbfi/ \

@@ -1,6 +1,6 @@
 use super::*;
 
-/// `www.example.test. A`, with these counts and what follows the question.
+/// A question for `www.example.test. A`, with these counts and with `rest` after the question.
 fn message(counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
     let mut message = vec![0x12, 0x34, 0x01, 0x10];
     counts.iter().for_each(|count| message.extend(count.to_be_bytes()));
@@ -15,7 +15,7 @@ fn opt(payload: u16, flags: u32, options: &[u8]) -> Vec<u8> {
     [&[0, 0, 41][..], &payload.to_be_bytes(), &flags.to_be_bytes(), &length, options].concat()
 }
 
-// Is what a question says read as the standards have it?
+// Is a question read as in the standards?
 #[test]
 fn a_question_is_read() {
     let plain = message([1, 0, 0, 0], b"");
@@ -31,20 +31,19 @@ fn a_question_is_read() {
     let edns = query.edns.expect("an OPT record");
     assert!(edns.compact_ok && edns.version == 0);
     assert_eq!(edns.cookie.expect("a cookie").client().into_octets(), *b"abcdefgh");
-    // Below 512 is 512; a record that means nothing here is passed over.
+    // A value below 512 means 512. A record of an unimportant type is skipped.
     let other = b"\xc0\x0c\0\xf9\0\xff\0\0\0\0\0\x02ab";
     let both = message([1, 0, 0, 2], &[&other[..], &opt(0, 0x0001_0000, b"")].concat());
     let query = Query::parse(&both).expect("a question");
     assert_eq!((query.payload(), query.edns.map(|edns| edns.version)), (512, Some(1)));
-    // An IXFR has an SOA record in its authority section, and others have none there.
+    // Only an IXFR may have an SOA record in its authority section.
     let mut ixfr = message([1, 0, 1, 0], other);
     assert!(Query::parse(&ixfr).is_err());
     ixfr[12 + 18 + 1] = rtype::IXFR as u8;
     assert!(Query::parse(&ixfr).is_ok());
 }
 
-// Is what is no question never answered, and what is a bad one answered with the code that says
-// why?
+// Is a message that is no question never answered? Does a bad question get the code that says why?
 #[test]
 fn faults_are_told_apart() {
     let good = message([1, 0, 0, 0], b"");
@@ -83,8 +82,8 @@ fn faults_are_told_apart() {
     }
 }
 
-// Does no message whatever make the reader panic? Method: every message that differs from a good
-// one in one byte, and every beginning of one.
+// Can no message make the reader panic? Method: every message that differs from a good one in one
+// byte, and every beginning of a good one.
 #[test]
 fn no_message_is_too_odd() {
     let good = message([1, 0, 0, 1], &opt(1_232, 0x8000, b"\0\x0a\0\x08abcdefgh"));

@@ -32,7 +32,7 @@ fn arrival(bytes: &[u8]) -> Arrival<'_> {
     Arrival::new(bytes, local(1_000), local(53), Nanos::ZERO)
 }
 
-/// The answer, written into `room` bytes at most.
+/// The answer in at most `room` bytes.
 fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
     let mut buffer = vec![0; room];
     let mut reply = Reply::new(&mut buffer);
@@ -45,7 +45,7 @@ fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
     reply.bytes().to_vec()
 }
 
-/// Outside a worker nothing waits.
+/// The result of `future`. Outside of a worker it never waits.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -53,7 +53,7 @@ pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-// Does an answer keep to what its client takes, also where its question was long or the server has
+// Is an answer no longer than its client accepts, also if the question was long or the server has
 // more room?
 #[test]
 fn answers_keep_to_what_the_client_takes() {
@@ -66,7 +66,7 @@ fn answers_keep_to_what_the_client_takes() {
     assert_eq!((short[2] & 2, short[7]), (2, 0));
 }
 
-// Are signatures made where they are not known, by the handler and over TCP?
+// Are missing signatures made, both in the handler and over TCP?
 #[test]
 fn signatures_are_made_on_the_way() {
     for over_tcp in [false, true] {
@@ -82,7 +82,7 @@ fn signatures_are_made_on_the_way() {
     }
 }
 
-// Is no signature made for an answer that does not fit, and is one that fits to the last byte sent?
+// Is no signature made for an answer that does not fit? Is an answer sent that fits exactly?
 #[test]
 fn what_does_not_fit_is_not_signed() {
     for algorithm in [Algorithm::Ed25519, Algorithm::Rsa2048] {
@@ -97,7 +97,8 @@ fn what_does_not_fit_is_not_signed() {
     }
 }
 
-// What is said to a client that was not served: why, where the client can do something about it?
+// What does a client hear whose question was not served? It should hear why, if it can change
+// something.
 #[test]
 fn refusals_say_why() {
     let service = service(None);

@@ -3,8 +3,8 @@ use crate::service::tests::{at_once, question, service};
 use forebay::Server;
 use std::future::pending;
 
-// Is a message that finds no room on the workers answered so, and none that comes as they stop?
-// Method: a server that does not run, with all the work that one worker takes.
+// If the workers have no room for a message, does the answer say so? If they stop, is there no
+// answer? Method: a server that does not run, with as much work as one worker accepts.
 #[test]
 fn what_the_workers_do_not_take_is_not_answered_late() {
     let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(1).bind().expect("a server");

@@ -1,4 +1,4 @@
-//! A zone out of its records: the checks, and the notes at each name.
+//! Builds a zone from its records: checks them, and adds notes to each name.
 
 use super::rrset::Data;
 use super::{Node, RrSet, Zone, bitmap};
@@ -18,7 +18,7 @@ pub(super) struct Records(BTreeMap<Vec<u8>, Sets>);
 type Sets = BTreeMap<u16, (u32, Vec<Data>)>;
 
 impl Records {
-    /// Adds a record. The records of a set have one TTL: the smallest (RFC 2181, 5.2).
+    /// Adds a record. All records of a set get the smallest TTL of the set (RFC 2181, 5.2).
     pub(super) fn add(&mut self, owner: &Name, rtype: u16, ttl: u32, data: Data) {
         let sets = self.0.entry(owner.as_bytes().to_vec()).or_default();
         let set = sets.entry(rtype).or_insert((ttl, Vec::new()));
@@ -30,7 +30,7 @@ impl Records {
 /// Builds the zone.
 ///
 /// # Errors
-/// What the zone lacks, or has that cannot be served.
+/// If the zone lacks something, or has something that cannot be served.
 pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>>) -> Result<Zone, String> {
     if let Some(signer) = &signer {
         records.add(apex, rtype::DNSKEY, signer.dnskey_ttl(), signer.dnskey());
@@ -45,7 +45,7 @@ pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>
             built.push(set?);
         }
         nodes.entry(owner.clone().into()).or_default().sets = built;
-        // Ancestors without records exist, too, and one may be a wildcard.
+        // Ancestors without records exist, too, and an ancestor may be a wildcard.
         for name in suffixes(&owner).take_while(|name| name.len() >= apex.len()) {
             nodes.entry(name.into()).or_default();
             if is_wildcard(name) && name.len() > apex.len() {
@@ -65,7 +65,7 @@ pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>
         let at = data.len() - from_end;
         u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"))
     };
-    // The last of the five numbers is how long to remember that something does not exist.
+    // The last of the five numbers of an SOA record is the TTL of negative answers.
     let (serial, minimum) = (number(20), number(4));
     let negative = soa.clone().with_ttl_at_most(minimum);
     Ok(Zone { apex: apex.into(), serial, nodes, negative, signer })
@@ -99,7 +99,7 @@ fn check(apex: &[u8], owner: &[u8], sets: &Sets, signed: bool) -> Result<(), Str
     Ok(())
 }
 
-/// Notes at each name at or below a delegation where the zone ends for it: at the highest one.
+/// At each name at or below a delegation, notes where the zone ends: at the highest delegation.
 fn note_cuts(apex: &[u8], nodes: &mut HashMap<Box<[u8]>, Node>) {
     let delegated =
         |name: &[u8]| name.len() > apex.len() && nodes.get(name).is_some_and(|node| node.set(rtype::NS).is_some());
@@ -110,7 +110,7 @@ fn note_cuts(apex: &[u8], nodes: &mut HashMap<Box<[u8]>, Node>) {
     }
 }
 
-/// Notes the types of each name. At a delegation only NS and DS records are the parent's.
+/// Notes the types of each name. At a delegation, only NS and DS records belong to the parent.
 fn note_types(signed: bool, nodes: &mut HashMap<Box<[u8]>, Node>) {
     if !signed {
         return;

@@ -1,5 +1,5 @@
-//! Entries of master files, made ready for `domain`. It does not read units of times, `@` among the
-//! data, and entries over several lines.
+//! Prepares entries of master files for the crate `domain`. It cannot read units of times, `@`
+//! among the data, and entries over several lines.
 
 use super::generic;
 use crate::query::rtype;
@@ -12,7 +12,7 @@ const QUOTED_MAX: usize = 80;
 pub(super) struct Entry {
     /// Where it begins.
     pub(super) line: usize,
-    /// Whether white space stands in place of the owner.
+    /// Whether white space stands in place of the owner, which is then the owner of the last entry.
     indented: bool,
     words: Vec<String>,
 }
@@ -32,7 +32,7 @@ impl<'a> Entries<'a> {
     /// The next entry; `None` at the end.
     ///
     /// # Errors
-    /// A parenthesis or a quote without its other half.
+    /// If a parenthesis or a quote is not closed.
     pub(super) fn next(&mut self) -> Result<Option<Entry>, String> {
         let mut entry = self.begin();
         let mut open = 0_usize;
@@ -79,7 +79,7 @@ impl<'a> Entries<'a> {
         Entry { line: self.line, indented, words: Vec::new() }
     }
 
-    /// The word here, with its quotes; `None` if one of these is missing.
+    /// The next word with its quotes; `None` if a quote is not closed.
     fn word(&mut self) -> Option<String> {
         let (mut word, mut quoted, start) = (String::new(), false, self.at);
         while let Some(byte) = self.bytes.get(self.at).copied() {
@@ -114,13 +114,13 @@ fn push(byte: u8, word: &mut String) {
 }
 
 impl Entry {
-    /// What is wrong with the entry, with its line and text.
+    /// The message for an error in this entry, with its line and text.
     pub(super) fn wrong(&self, problem: &str) -> String {
         let text: String = self.words.join(" ").chars().take(QUOTED_MAX).collect();
         format!("line {}: {problem}: {text}", self.line)
     }
 
-    /// The entry in one line, as `domain` reads it.
+    /// The entry in one line, in the form that `domain` reads.
     pub(super) fn ready(&self, origin: &str) -> String {
         let mut words = self.words.clone();
         if !self.indented && words[0].starts_with('$') {
@@ -135,7 +135,7 @@ impl Entry {
             in_seconds(&mut words[place]);
             place += 1;
         }
-        // Where there is no type, or none that is known, domain says so.
+        // If the type is missing or unknown, `domain` reports it.
         let rtype = words.get(place).and_then(|word| word.parse::<Rtype>().ok());
         if let Some(rtype) = rtype
             && words.get(place + 1).is_none_or(|word| word != "\\#")
@@ -150,7 +150,7 @@ impl Entry {
             match rtype {
                 _ if data.first().is_some_and(|word| word == "\\#") => {}
                 rtype::SOA => data.iter_mut().skip(3).for_each(in_seconds),
-                // There it is text.
+                // In these types `@` is text.
                 rtype::TXT | rtype::HINFO | rtype::CAA => {}
                 _ => data.iter_mut().for_each(|word| at_origin(word, origin)),
             }
@@ -175,8 +175,8 @@ fn in_seconds(word: &mut String) {
     }
 }
 
-/// A time: seconds, or numbers with units such as `1h30m`; `None` if it is none, or too long for 32
-/// bits.
+/// A time: seconds, or numbers with units such as `1h30m`. `None` if the text is no time, or the
+/// time needs more than 32 bits.
 fn seconds(text: &str) -> Option<u32> {
     let (mut sum, mut number) = (0_u32, None);
     for c in text.chars() {

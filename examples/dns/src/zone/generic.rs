@@ -1,4 +1,5 @@
-//! Data of types that `domain` does not read by name, as the bytes that RFC 3597 writes after `\#`.
+//! Data of types that `domain` cannot read in text form. It is converted to bytes, as RFC 3597
+//! writes after `\#`.
 
 use super::bitmap;
 use domain::base::Name;
@@ -6,8 +7,8 @@ use domain::base::iana::Rtype;
 use domain::utils::{base16, base64};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The bytes of `words`, the data of a record of `rtype` that is written by name; `None` if it is
-/// another type, or wrong.
+/// The bytes of `words`, the data of a record of `rtype` in text form. `None` if this is another
+/// type, or the data is wrong.
 pub(super) fn data(rtype: Rtype, words: &[String], origin: &str) -> Option<Vec<u8>> {
     let word = |place: usize| words.get(place).map(String::as_str);
     let short = |place| Some(word(place)?.parse::<u16>().ok()?.to_be_bytes());
@@ -43,10 +44,11 @@ pub(super) fn data(rtype: Rtype, words: &[String], origin: &str) -> Option<Vec<u
     (words.len() == count).then_some(bytes)
 }
 
-/// The types of CERT that have names, from 1 on (RFC 4398).
+/// The certificate types of CERT that have names, numbered from 1 (RFC 4398).
 const CERTIFICATES: [&str; 8] = ["PKIX", "SPKI", "PGP", "IPKIX", "ISPKI", "IPGP", "ACPKIX", "IACPKIX"];
 
-/// A place (RFC 1876): latitude, longitude, altitude, and perhaps size and the two precisions.
+/// The data of LOC (RFC 1876): latitude, longitude, altitude, and optionally size and two
+/// precisions.
 fn place(words: &[String]) -> Option<Vec<u8>> {
     let mut words = words.iter().map(String::as_str);
     let latitude = angle(&mut words, 90, ["N", "S"])?;
@@ -55,7 +57,7 @@ fn place(words: &[String]) -> Option<Vec<u8>> {
         let metres = word.strip_suffix('m').unwrap_or(word).parse::<f64>().ok()?;
         Some((metres * 100.0).round())
     };
-    // Counted from 100 km below the sea.
+    // Altitude counts from 100 km below sea level.
     let altitude = centimetres(words.next()?)? + 1e7;
     let altitude = (0.0..=f64::from(u32::MAX)).contains(&altitude).then_some(altitude as u32)?;
     let mut sizes = [0x12, 0x16, 0x13];
@@ -71,8 +73,8 @@ fn place(words: &[String]) -> Option<Vec<u8>> {
     words.next().is_none().then(|| [&[0][..], &sizes, numbers.as_flattened()].concat())
 }
 
-/// An angle of degrees and perhaps minutes and seconds, in thousandths of a second from 2^31 on,
-/// with its direction.
+/// An angle with its direction, in thousandths of a second of arc, counted from 2^31. Minutes and
+/// seconds are optional.
 fn angle<'a>(words: &mut impl Iterator<Item = &'a str>, most: u32, [plus, minus]: [&str; 2]) -> Option<u32> {
     let mut thousandths = 0;
     for unit in [3_600_000.0, 60_000.0, 1_000.0, 0.0] {
@@ -99,12 +101,12 @@ fn prefix(item: &str) -> Option<Vec<u8>> {
         _ => return None,
     };
     let length = length.parse::<u8>().ok().filter(|length| *length <= most)?;
-    // Zeros at the end are left out.
+    // Zero bytes at the end are left out.
     let kept = address.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     Some([&[0, family.parse().ok()?, length, negated | kept as u8], &address[..kept]].concat())
 }
 
-/// As many groups of at most so many hexadecimal digits.
+/// Exactly `count` groups of at most `digits` hexadecimal digits, with `between` between them.
 fn groups(text: &str, between: char, count: usize, digits: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for group in text.split(between) {
@@ -114,7 +116,7 @@ fn groups(text: &str, between: char, count: usize, digits: usize) -> Option<Vec<
     (bytes.len() == count * digits / 2).then_some(bytes)
 }
 
-/// A name, which may be below the origin.
+/// A name, which may be relative to the origin.
 fn name(text: &str, origin: &str) -> Option<Vec<u8>> {
     let absolute = text.ends_with('.') && !text.ends_with("\\.");
     let full = if text == "@" { origin.to_owned() } else { format!("{text}.{}", origin.trim_start_matches('.')) };
@@ -122,7 +124,7 @@ fn name(text: &str, origin: &str) -> Option<Vec<u8>> {
     Some(name.as_slice().to_vec())
 }
 
-/// A text, perhaps in quotes, whose bytes may be written as `\DDD`.
+/// A text, with or without quotes, whose bytes may be written as `\DDD`.
 fn text(word: &str) -> Option<Vec<u8>> {
     let inner = word.strip_prefix('"').and_then(|word| word.strip_suffix('"')).unwrap_or(word);
     let (mut bytes, mut rest) = (Vec::new(), inner.as_bytes());

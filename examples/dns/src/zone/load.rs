@@ -1,4 +1,4 @@
-//! Reading master files (RFC 1035, 5), with what a zone must have.
+//! Reads master files (RFC 1035, 5).
 
 use super::Zone;
 use super::build::Records;
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How deep files may include one another: a file that includes itself must end.
+/// How deep files may include one another, so that a file which includes itself comes to an end.
 const INCLUDE_DEPTH_MAX: usize = 8;
 
 /// A zone file that cannot be served.
@@ -35,7 +35,7 @@ pub struct LoadError {
 /// Reads the zone of `apex` from `file`.
 ///
 /// # Errors
-/// The first thing in the file that is wrong, or that this server does not serve.
+/// The first error in the file, or the first entry that this server cannot serve.
 pub fn load(apex: &Name, file: &Path, signer: Option<Arc<Signer>>) -> Result<Zone, LoadError> {
     let wrong = |file: &Path, problem| LoadError { zone: text(apex.as_bytes()), file: file.to_owned(), problem };
     let mut records = Records::default();
@@ -48,7 +48,7 @@ pub fn load(apex: &Name, file: &Path, signer: Option<Arc<Signer>>) -> Result<Zon
     super::build::zone(apex, records, signer).map_err(|problem| wrong(file, problem))
 }
 
-/// Reads `file`, where `zonefile` has the origin and the TTLs of what includes it.
+/// Reads `file`. `zonefile` has the origin and the TTL of the file that includes it.
 fn read(
     apex: &Name,
     file: &Path,
@@ -64,7 +64,7 @@ fn read(
         let origin = zonefile.origin().map_err(|error| bad(error.to_string()))?;
         let line = written.ready(&origin.fmt_with_dot().to_string());
         zonefile.extend_from_slice(line.as_bytes());
-        // One line at a time: a place in it says nothing of the file.
+        // The parser sees one line at a time, so its position is not that of the file.
         let unplaced = |error: String| error.splitn(3, ':').last().unwrap_or_default().trim().to_owned();
         while let Some(entry) = zonefile.next_entry().map_err(|error| bad(unplaced(error.to_string())))? {
             match entry {
@@ -92,7 +92,7 @@ fn add(apex: &Name, record: &ScannedRecord, records: &mut Records) -> Result<(),
     let owner = owner.ok_or_else(|| problem("does not belong to the zone"))?;
     let (mut plain, mut canonical) = (Vec::new(), Vec::new());
     let Ok(()) = record.data().compose_rdata(&mut plain);
-    // Also what came as `\#` with hexadecimal digits, which may be of any type, and wrong.
+    // Also checks data written as `\#` with hexadecimal digits, which may be wrong for any type.
     let mut parser = Parser::from_ref(&plain[..]);
     let data = ZoneRecordData::parse_rdata(record.rtype(), &mut parser);
     let data = data.ok().flatten().filter(|_| parser.remaining() == 0);

@@ -1,5 +1,4 @@
-//! A zone in memory: a table from names to record sets, with what a search needs noted at each
-//! name.
+//! A zone in memory: a table from names to record sets. Each name has notes for the search.
 
 mod build;
 mod entries;
@@ -26,11 +25,11 @@ pub struct Zone {
     pub apex: Box<[u8]>,
     /// Serial number of the SOA record.
     pub serial: u32,
-    /// Every name of the zone, empty non-terminals and what lies below delegations among them.
+    /// Every name of the zone, also empty non-terminals and names below delegations.
     nodes: HashMap<Box<[u8]>, Node>,
-    /// The SOA record as negative answers carry it.
+    /// The SOA record for negative answers.
     pub negative: RrSet,
-    /// What signs the zone, if it is signed.
+    /// Signs the zone, if it is signed.
     pub signer: Option<Arc<Signer>>,
 }
 
@@ -39,19 +38,19 @@ pub struct Zone {
 pub struct Node {
     /// The record sets, in the order of their types; none at an empty non-terminal.
     sets: Vec<RrSet>,
-    /// Length of the name at which the zone ends for this one: its own, or that of an ancestor,
-    /// with NS records.
+    /// Length of the name at which the zone ends for this name, because it has NS records: this
+    /// name itself, or an ancestor.
     cut: Option<u8>,
-    /// Whether there is a wildcard right below.
+    /// Whether a wildcard is directly below this name.
     has_wildcard: bool,
-    /// The types here as an NSEC record lists them.
+    /// The types of this name, as in an NSEC record.
     pub bitmap: Box<[u8]>,
 }
 
 /// Where a search for a name ends.
 #[derive(Debug)]
 pub enum Place<'z> {
-    /// At the name itself, or at the wildcard that stands for it.
+    /// At the name itself, or at the wildcard that matches it.
     Node(&'z Node),
     /// At a delegation: its NS records, and the length of its name.
     Cut(&'z Node, usize),
@@ -60,11 +59,10 @@ pub enum Place<'z> {
 }
 
 impl Zone {
-    /// Searches `name`, which must be within the zone (RFC 1034, 4.3.2; RFC 4592). DS records are
-    /// their parent's business, so for these a delegation is a name like others (RFC 4035,
-    /// 3.1.4.1).
+    /// Searches `name`, which must be within the zone (RFC 1034, 4.3.2; RFC 4592). DS records
+    /// belong to the parent, so for them a delegation is a name like others (RFC 4035, 3.1.4.1).
     pub fn search(&self, name: &[u8], rtype: u16) -> Place<'_> {
-        // The apex is in the table, so some ancestor is found.
+        // The apex is in the table, so at least one ancestor is found.
         let found = suffixes(name).find_map(|suffix| self.nodes.get(suffix).map(|node| (suffix, node)));
         let Some((closest, node)) = found else { return Place::Absent };
         let exact = closest.len() == name.len();
@@ -81,7 +79,7 @@ impl Zone {
         wildcard.and_then(|name| self.nodes.get(name.as_bytes())).map_or(Place::Absent, Place::Node)
     }
 
-    /// The addresses that the zone has for `name`, authoritative or not.
+    /// The addresses of `name` in this zone, authoritative or glue.
     pub(crate) fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
         [rtype::A, rtype::AAAA].into_iter().filter_map(move |rtype| node?.set(rtype))

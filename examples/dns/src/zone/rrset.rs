@@ -1,16 +1,16 @@
-//! Record sets as answers carry them: built when the zone is loaded, so that an answer copies them
-//! and corrects a few pointers.
+//! Record sets in the form of answers. They are built when the zone is loaded, so an answer only
+//! copies them and sets a few pointers.
 
 use crate::name::{Name, is_within, suffixes};
 use crate::query::{CLASS_IN, rtype};
 use arrayvec::ArrayVec;
 use ring::digest::{SHA256, digest};
 
-/// What precedes a record's data: a pointer to the owner, type, class, TTL and length.
+/// Length of what precedes a record's data: a pointer to the owner, type, class, TTL and length.
 pub(crate) const RECORD_HEAD_BYTES: usize = 12;
 
-/// Largest set: a message over TCP has room for it, its signature (541 bytes at most), the question
-/// (271) and an OPT record.
+/// Largest set. A message over TCP also needs room for its signature (541 bytes at most), the
+/// question (271) and an OPT record.
 pub(crate) const SET_MAX_BYTES: usize = 64_600;
 
 /// The records of one name and type.
@@ -24,17 +24,18 @@ pub struct RrSet {
     pub original_ttl: u32,
     /// Number of records.
     pub count: u16,
-    /// The records with their heads; owners, and the apex in names, are pointers to be set.
+    /// The records with their heads. Pointers to owners, and to the apex within names, are not set
+    /// yet.
     wire: Box<[u8]>,
-    /// Where in `wire` a pointer to the owner stands: at the start of each record.
+    /// Positions of the pointers to the owner in `wire`, at the start of each record.
     owners: Box<[u16]>,
-    /// Where in `wire` a pointer to the apex stands.
+    /// Positions of the pointers to the apex in `wire`.
     apexes: Box<[u16]>,
     /// The names that NS and CNAME records have as data.
     pub targets: Box<[Target]>,
     /// The data in canonical form and order (RFC 4034, 6).
     pub canonical: Box<[Box<[u8]>]>,
-    /// Equal for equal sets only: a key of the cache of signatures.
+    /// Only equal sets have equal digests; a key of the cache of signatures.
     pub digest: [u8; 16],
 }
 
@@ -43,7 +44,7 @@ pub struct RrSet {
 pub struct Target {
     /// The name in lower case.
     pub name: Name,
-    /// Where it begins in the records' bytes.
+    /// Where it begins in `wire`.
     pub at: u16,
     /// Whether it belongs to the zone.
     pub in_zone: bool,
@@ -63,7 +64,7 @@ impl RrSet {
         data.dedup_by(|a, b| a.canonical == b.canonical);
         let (mut wire, mut owners, mut apexes, mut targets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for Data { plain, canonical } in &data {
-            // Also keeps what follows within 16 bits.
+            // This limit also keeps later positions within 16 bits.
             if wire.len() + RECORD_HEAD_BYTES + plain.len() > SET_MAX_BYTES {
                 return None;
             }
@@ -108,8 +109,8 @@ impl RrSet {
         self.count == 0
     }
 
-    /// Writes the records to `out`, which must have [`RrSet::len`] bytes: each with the owner at
-    /// `owner` and the apex at `apex` in the message.
+    /// Writes the records to `out`, which must have [`RrSet::len`] bytes. In the message, the owner
+    /// begins at `owner` and the apex at `apex`.
     pub(crate) fn write(&self, owner: u16, apex: u16, out: &mut [u8]) {
         out.copy_from_slice(&self.wire);
         for (places, target) in [(&self.owners, owner), (&self.apexes, apex)] {
@@ -127,8 +128,8 @@ impl RrSet {
         self.owners.iter().zip(ends).map(|(start, end)| &self.wire[usize::from(*start) + 2..end])
     }
 
-    /// The same set with at most `ttl`: what is negative may be remembered for a shorter time (RFC
-    /// 2308, 5).
+    /// The same set with a TTL of at most `ttl`, because negative answers may have a shorter one
+    /// (RFC 2308, 5).
     pub(crate) fn with_ttl_at_most(mut self, ttl: u32) -> RrSet {
         self.ttl = self.ttl.min(ttl);
         for at in &self.owners {
@@ -139,8 +140,8 @@ impl RrSet {
     }
 }
 
-/// Appends `data`; names in it that lie in the zone end in a pointer, of which `apexes` gets the
-/// place. In types younger than RFC 1035 names may not be compressed (RFC 3597, 4).
+/// Appends `data`. A name in the zone ends with a pointer to the apex, and its position is added to
+/// `apexes`. In types younger than RFC 1035 names may not be compressed (RFC 3597, 4).
 fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &mut Vec<u16>) {
     if matches!(rtype, rtype::DNAME | rtype::SRV) {
         wire.extend(data);
@@ -159,8 +160,8 @@ fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &m
     wire.extend(after);
 }
 
-/// The names in `data`, and what is before and after them, for the types that commonly have names
-/// of the same zone.
+/// Splits `data` into its names and the bytes before and after them, for types whose names are
+/// often in the same zone.
 fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     let (before, count) = match rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
@@ -180,8 +181,8 @@ fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     (before, names, rest)
 }
 
-/// Puts the name that ends the data of types which `domain` does not know into lower case (RFC
-/// 4034, 6.2).
+/// Puts the name at the end of the data into lower case, for types which `domain` does not know
+/// (RFC 4034, 6.2).
 pub(super) fn canonicalize(rtype: u16, data: &mut [u8]) {
     if matches!(rtype, rtype::AFSDB | rtype::RT | rtype::KX) {
         data.iter_mut().skip(2).for_each(|byte| byte.make_ascii_lowercase());

@@ -6,7 +6,7 @@ fn name(text: &str) -> Name {
     Name::parse(domain::base::Name::<Vec<u8>>::vec_from_str(text).expect("a name").as_slice()).expect("a name")
 }
 
-/// The zone of `lines` after an SOA and an NS record.
+/// A zone with an SOA record, an NS record and then `lines`.
 fn zone(lines: &str) -> Result<Zone, String> {
     let text = format!("$TTL 60\n@ SOA ns host 7 1 1 1 30\n@ NS ns\nns A 192.0.2.1\n{lines}\n");
     from_text(&text)
@@ -55,7 +55,7 @@ fn what_cannot_be_served_is_refused() {
     assert!(error.contains("/nowhere/at/all") && error.contains("No such file"), "{error}");
 }
 
-// Are included files read with their origin, and does a circle of them end?
+// Are included files read with their own origin, and does a circle of them end?
 #[test]
 fn files_include_files() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -72,8 +72,8 @@ fn files_include_files() {
     assert!(load().expect_err("refused").contains("other): line 1: more than 8 files deep: $INCLUDE other"));
 }
 
-// Are records of a set sorted, without doubles, and of one TTL, and are names in them pointers to
-// the apex?
+// Are the records of a set sorted, without duplicates, and with one TTL? Do their names end with
+// pointers to the apex?
 #[test]
 fn sets_are_made_ready() {
     let zone = zone("m 90 MX 10 A.mail\nm MX 5 b.example.\nm MX 10 a.mail\nm MX 7 @").expect("a zone");
@@ -86,6 +86,6 @@ fn sets_are_made_ready() {
     assert_eq!(wire[..12], *b"\xc0\x0c\0\x0f\0\x01\0\0\0\x3c\0\x0d");
     assert_eq!(wire[12..25], *b"\0\x05\x01b\x07example\0");
     assert_eq!(wire[25..41], *b"\xc0\x0c\0\x0f\0\x01\0\0\0\x3c\0\x04\0\x07\xc0\x0e");
-    // As the file has it, in capitals.
+    // The data has capitals as in the file.
     assert_eq!(wire[41 + 12..], *b"\0\x0a\x01A\x04mail\xc0\x0e");
 }

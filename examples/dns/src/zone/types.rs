@@ -1,4 +1,4 @@
-//! The types of a name as NSEC records list them (RFC 4034, 4.1.2).
+//! The list of types in NSEC records (RFC 4034, 4.1.2).
 
 /// The bitmap of `types`.
 pub(crate) fn bitmap(types: impl IntoIterator<Item = u16>) -> Box<[u8]> {
@@ -21,7 +21,7 @@ pub(crate) fn bitmap(types: impl IntoIterator<Item = u16>) -> Box<[u8]> {
 mod tests {
     use super::*;
 
-    // Is the example of RFC 4034, 4.3, as it stands there?
+    // Is the result that of the example in RFC 4034, 4.3?
     #[test]
     fn the_standards_example() {
         let mut expected = vec![0x00, 0x06, 0x40, 0x01, 0x00, 0x00, 0x00, 0x03, 0x04, 0x1b];

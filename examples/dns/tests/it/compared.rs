@@ -1,6 +1,6 @@
-//! Does the program answer as NSD and Knot do, where these two agree?
-//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags,
-//! answers and authorities, with their TTLs.
+//! If NSD and Knot agree, does this server give the same answer? Method: all three serve the same
+//! zone file, and kdig asks each the same questions. Codes, flags, answers and authorities are
+//! compared, with their TTLs.
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Every name of the zone but those of a circle, the names above each, a name below each, and each
-/// in capitals.
+/// Every name of the zone except in a circle of aliases, each of its ancestors, a name below each,
+/// and each in capitals.
 fn names() -> BTreeSet<String> {
     let zone = fs::read_to_string(example_zone()).expect("the zone");
     let owner = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
@@ -39,7 +39,7 @@ const WAYS: [&[&str]; 5] = [
     &["+tcp"],
 ];
 
-/// What is compared of an answer.
+/// The compared parts of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     code: String,
@@ -59,15 +59,16 @@ fn answers_are_those_of_nsd_and_knot() {
     assert!(compared > 10_000, "NSD and Knot agree on {compared} parts only");
 }
 
-// The same of a generated zone, in which wildcards, empty non-terminals, delegations and aliases
-// lie above, below and beside one another. FOREBAY_DNS_QUESTIONS asks more questions than 750.
+// The same question for a generated zone, in which wildcards, empty non-terminals, delegations and
+// aliases are above, below and beside one another. FOREBAY_DNS_QUESTIONS sets another number of
+// questions than 750.
 #[test]
 fn answers_of_a_nasty_zone_are_those_of_nsd_and_knot() {
     if !have(&["kdig", "nsd", "knotd"]) {
         return;
     }
     let count = std::env::var("FOREBAY_DNS_QUESTIONS").map_or(750, |count| count.parse().expect("a number"));
-    // As many zones as make each answer a few dozen questions of each way.
+    // So many zones that each answers a few dozen questions of each kind.
     let per_way = 150_usize;
     let zones = (count / WAYS.len()).div_ceil(per_way);
     for seed in 0..zones as u64 {
@@ -81,12 +82,12 @@ fn answers_of_a_nasty_zone_are_those_of_nsd_and_knot() {
     }
 }
 
-/// Asks each server the questions of each way; the number of parts on which NSD and Knot agree, as
-/// this server must.
+/// Asks each server the questions of each kind. Returns on how many parts NSD and Knot agree; there
+/// this server must agree, too.
 fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize {
     let dir = tempfile::tempdir().expect("a directory");
     let zones = [("example.test".to_owned(), zone.to_owned())];
-    // Every answer, also where hundreds come from one client in a second.
+    // A high bound, because one client gets hundreds of answers in a second.
     let ours = Server::start(zone, &["--set", "amplification=1000"]);
     let (nsd, knot) = (nsd(dir.path(), &zones), knot(dir.path(), &zones, None));
     let mut differences = Vec::new();
@@ -107,7 +108,7 @@ fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize 
             };
             compare("code", nsd.code == knot.code, ours.code == nsd.code);
             compare("flags", nsd.flags == knot.flags, ours.flags == nsd.flags);
-            // What is not whole is asked for again, so it does not matter which part it is.
+            // A client asks again after a truncated answer, so the remaining part does not matter.
             if !nsd.flags.contains(" tc") {
                 compare("answer", nsd.answer == knot.answer, ours.answer == nsd.answer);
                 compare("authority", nsd.authority == knot.authority, ours.authority == nsd.authority);
@@ -129,7 +130,7 @@ fn parse(text: &str) -> Said {
         match line {
             ";; AUTHORITY SECTION:" => authority = true,
             line if line.starts_with(';') || line.is_empty() || line.contains("opcode:") => {}
-            // Names are the same in capitals.
+            // Names with other capitals are equal.
             line => {
                 let section = if authority { &mut said.authority } else { &mut said.answer };
                 section.insert(line.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());

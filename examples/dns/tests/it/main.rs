@@ -1,4 +1,4 @@
-//! The program as its clients see it. Each module asks one question, in its first line.
+//! Tests of the program as clients see it. Each module asks one question, in its first line.
 
 mod compared;
 mod nasty;

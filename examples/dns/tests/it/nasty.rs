@@ -1,18 +1,18 @@
-//! A generated zone whose names are few labels in all orders, and questions for it.
+//! A generated zone whose names combine a few labels in all orders, and questions for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// `*` stands for wildcards; the last is as long as a label can be.
+/// `*` is for wildcards. The last label has the greatest length.
 const LABELS: [&str; 7] =
     ["a", "b", "Mid", "*", "x1", "ns", "a-label-of-63-letters-which-is-as-long-as-any-label-can-be---63"];
 
 const TYPES: [&str; 10] = ["A", "A", "AAAA", "NS", "MX", "TXT", "CNAME", "DS", "RRSIG", "SOA"];
 
-/// Names of the zone, each with its records.
+/// The number of names with records.
 const NAMES: usize = 120;
 
-/// A zone and what draws it.
+/// A generated zone, and the random state.
 pub(crate) struct Nasty {
     state: u64,
     names: Vec<String>,
@@ -23,7 +23,7 @@ impl Nasty {
         Nasty { state: seed, names: Vec::new() }
     }
 
-    /// SplitMix64.
+    /// A random number below `end`, by SplitMix64.
     fn below(&mut self, end: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -36,7 +36,7 @@ impl Nasty {
         from[self.below(from.len())]
     }
 
-    /// A name of three labels in the mean, mostly short ones.
+    /// A random name of three labels on average, mostly short ones.
     fn name(&mut self) -> String {
         let long = LABELS.len() - 1;
         let first = if self.below(20) == 0 { long } else { self.below(long) };
@@ -72,7 +72,7 @@ impl Nasty {
         zone
     }
 
-    /// A question for a name of the zone, or for one above, below or beside it.
+    /// A random question for a name of the zone, or for a name above, below or beside it.
     pub(crate) fn question(&mut self) -> (String, &'static str) {
         let known = self.below(self.names.len());
         let mut name = self.names[known].clone();

@@ -1,7 +1,6 @@
-//! Does each server that the comparison has sign when it is asked, and anew for each name that was
-//! never asked for?
-//! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does;
-//! signatures are told apart. And do signed answers fit with the defaults?
+//! Does each server of the comparison sign on demand, with a new signature for each new name?
+//! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does; the
+//! signatures are compared. Do signed answers fit with the default settings?
 
 use crate::peers::{example, knot, powerdns};
 use crate::served::{A, essence, over_udp, question};
@@ -10,11 +9,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What asks for signatures, each algorithm by our name, that of the others, and its number.
+/// The algorithms: our name, the name of the others, and the number.
 const ALGORITHMS: [(&str, &str, &str); 2] = [("ed25519", "ed25519", "15"), ("rsa2048", "rsasha256", "8")];
 
-/// The signatures of the address of `name`, and of what denies that it is in the zone, where the
-/// server does that.
+/// The signatures of the address of `name`, and of its denial, if the server sends one.
 fn signatures(server: SocketAddr, name: &str, algorithm: &str) -> BTreeSet<String> {
     let question = (format!("{name}.star.example.test"), "A");
     let said = kdig(server, &["+dnssec", "+bufsize=1232", "+authority"], &[question]).concat();
@@ -22,7 +20,7 @@ fn signatures(server: SocketAddr, name: &str, algorithm: &str) -> BTreeSet<Strin
     let signed = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let signed: Vec<_> = signed.filter(|fields| fields.len() > 5 && fields[3] == "RRSIG").collect();
     assert!(!signed.is_empty() && signed.iter().all(|fields| fields[5] == algorithm), "{said}");
-    // The signature, which may stand in several parts.
+    // The signature may be split into several parts.
     signed.iter().map(|fields| fields[12..].concat()).collect()
 }
 
@@ -33,7 +31,7 @@ fn assert_signs(server: SocketAddr, algorithm: &str) {
 
 type Start = fn(&Path, Option<&str>) -> (Process, SocketAddr);
 
-// In the same zone, with two algorithms, by both peers that sign and by this server.
+// Method: the same zone, two algorithms, both peers that sign, and this server.
 #[test]
 fn a_name_that_was_never_asked_for_takes_a_signature() {
     if !have(&["kdig", "knotd", "pdns_server", "pdnsutil"]) {
@@ -51,9 +49,9 @@ fn a_name_that_was_never_asked_for_takes_a_signature() {
     }
 }
 
-// Do signed answers come whole over UDP with the defaults, to a client that shows no cookie?
-// Method: the proof that a name does not exist, which has two signatures, is the first question
-// from its network.
+// With the defaults, does a client without a cookie get signed answers whole over UDP? Method: the
+// first question from a network asks for the proof that a name does not exist, which has two
+// signatures.
 #[test]
 fn with_the_defaults_signed_answers_fit() {
     for algorithm in ["ed25519", "p256", "rsa2048"] {

@@ -1,14 +1,13 @@
-//! Does the README say what is so?
-//! Method: its questions are asked, of a server that was started as it says; its arguments are
-//! looked up in the help.
+//! Are the statements of the README true? Method: start a server as it says and ask its questions;
+//! look up its arguments in the help.
 
 use crate::support::{Server, example_zone, have, output};
 use std::process::Command;
 
 const PAGE: &str = include_str!("../../README.md");
 
-/// The answers to the page's lines that begin with `dig`, and to those alone that ask for
-/// signatures or do not.
+/// The answers to the lines of the page that begin with `dig`: to those that ask for signatures, or
+/// to the others.
 fn asked(server: &Server, signed: bool) -> Vec<String> {
     let port = server.address.port().to_string();
     PAGE.lines()
@@ -42,11 +41,11 @@ fn the_questions_have_the_answers_that_it_tells() {
 fn its_arguments_are_those_of_the_help() {
     let help = output(Command::new(env!("CARGO_BIN_EXE_forebay-dns")).arg("--help"));
     let unknown: Vec<_> = flags(PAGE).filter(|flag| !flags(&help).any(|known| known == *flag)).collect();
-    // The others are cargo's.
+    // The remaining flags are cargo's.
     assert_eq!(unknown, ["--release", "--release", "--bench", "--bench"]);
     let missing: Vec<_> = flags(&help).filter(|flag| !flags(PAGE).any(|known| known == *flag)).collect();
     assert_eq!(missing, ["--version"]);
-    // The defaults that it states.
+    // The defaults that the page states.
     for (flag, default) in
         [("--payload", "1,232"), ("--connections", "128"), ("--signatures", "65,536"), ("--listen", "127.0.0.1:5300")]
     {

@@ -1,4 +1,5 @@
-//! Other servers of the same zone, from Debian's packages, without their own accounts and folders.
+//! Other servers for the same zone, from Debian's packages, without their usual accounts and
+//! folders.
 
 use crate::support::{Process, await_until, example_zone, free_port, output, path};
 use std::fs;
@@ -17,7 +18,7 @@ fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
 /// The zones of a server: names and files.
 type Zones = [(String, PathBuf)];
 
-/// The zone of the first steps.
+/// The zone of the README's first steps.
 pub(crate) fn example() -> [(String, PathBuf); 1] {
     [("example.test".to_owned(), example_zone())]
 }
@@ -38,13 +39,13 @@ pub(crate) fn nsd(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
     started(Command::new("nsd").args(["-d", "-c"]).arg(file), port)
 }
 
-/// Knot, with its files in `dir`; signing when asked with `algorithm`, where there is one.
+/// Knot, with its files in `dir`. With `algorithm` it signs on demand.
 pub(crate) fn knot(dir: &Path, zones: &Zones, algorithm: Option<&str>) -> (Process, SocketAddr) {
     let (port, file) = knot_config(dir, zones, algorithm);
     started(Command::new("knotd").arg("-c").arg(file), port)
 }
 
-/// Writes a configuration of Knot; its port and file.
+/// Writes a configuration of Knot; returns its port and file.
 pub(crate) fn knot_config(dir: &Path, zones: &Zones, algorithm: Option<&str>) -> (u16, PathBuf) {
     let (port, at) = (free_port(), dir.display());
     let signing = algorithm.map(|algorithm| {
@@ -71,9 +72,9 @@ pub(crate) fn knot_config(dir: &Path, zones: &Zones, algorithm: Option<&str>) ->
     (port, file)
 }
 
-/// PowerDNS, with its files in `dir`; signing when asked with `algorithm`, where there is one. It
-/// denies by an NSEC3 record made for the question (narrow), whose signature is new for each name;
-/// that of a wildcard's records it keeps.
+/// PowerDNS, with its files in `dir`. With `algorithm` it signs on demand. Its denial is an NSEC3
+/// record for the question (narrow), whose signature is new for each name. It keeps the signature
+/// of a wildcard's records.
 pub(crate) fn powerdns(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
     let (port, at, zone) = (free_port(), dir.display(), example_zone());
     let signing = algorithm.map(|algorithm| {

@@ -1,6 +1,5 @@
 //! Does the program serve over UDP and TCP, load zones again, keep the bound against amplification,
-//! and say what is wrong?
-//! Method: raw messages, signals, and its output.
+//! and report errors? Method: raw messages, signals, and the program's output.
 
 use crate::support::{PATIENCE, Process, Server, await_until, example_zone};
 use nix::sys::signal::{Signal, kill};
@@ -12,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// A question, with these options in an OPT record where there is to be one.
+/// A question. With `options`, it has an OPT record with these options.
 pub(crate) fn question(id: u16, name: &str, rtype: u16, options: Option<&[u8]>) -> Vec<u8> {
     let mut message = [&id.to_be_bytes()[..], b"\x01\0\0\x01\0\0\0\0\0\0"].concat();
     for label in name.split('.') {
@@ -61,13 +60,13 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Code, truncation and number of answers.
+/// Response code, whether truncated, and number of answers.
 pub(crate) fn essence(answer: &[u8]) -> (u8, bool, u8) {
     (answer[3] & 0xf, answer[2] & 2 != 0, answer[7])
 }
 
-// Are short answers the same both ways, and long ones whole over TCP, where messages may come
-// together or in pieces?
+// Are short answers the same over UDP and TCP, and long ones whole over TCP? Messages over TCP come
+// together or in pieces.
 #[test]
 fn udp_and_tcp_give_the_same_answers() {
     let server = Server::start(&example_zone(), &[]);
@@ -85,13 +84,13 @@ fn udp_and_tcp_give_the_same_answers() {
     }
     assert_eq!(read(&mut stream), answer);
     assert_eq!(essence(&over_udp(&server, &long)), (0, true, 0));
-    // With EDNS there is room; 8 times the question are not what it takes, but the network has
-    // credit from before.
+    // With EDNS there is room. The answer is longer than 8 times the question, but the network has
+    // saved credit.
     let roomy = question(3, "mail.example.test", A, Some(b""));
     assert_eq!(essence(&over_udp(&server, &roomy)), (0, false, 1));
 }
 
-// Is an answer never answered, is what is wrong answered with why, and does each message count?
+// Is an answer never answered, does an error get the right code, and does each message count?
 #[test]
 fn what_is_no_question_is_answered_with_why_or_not_at_all() {
     let mut server = Server::start(&example_zone(), &[]);
@@ -104,7 +103,7 @@ fn what_is_no_question_is_answered_with_why_or_not_at_all() {
     let socket = server.socket();
     socket.send(&changed(2, 0x81)).expect("sent");
     socket.send(&good[..5]).expect("sent");
-    // The next answer is that to the next question.
+    // The next answer belongs to the next question.
     socket.send(&question(8, "www.example.org", A, None)).expect("sent");
     let mut answer = [0; 512];
     assert_eq!((socket.recv(&mut answer).expect("an answer"), essence(&answer).0), (33, 5), "REFUSED");
@@ -116,7 +115,7 @@ fn what_is_no_question_is_answered_with_why_or_not_at_all() {
     assert_eq!(stop(&mut server), "received 3, answered 1, malformed 2");
 }
 
-/// Stops the server; what it says of the datagrams.
+/// Stops the server; returns its summary of the datagrams.
 fn stop(server: &mut Server) -> String {
     signal(&server.process, Signal::SIGTERM);
     let mut ended = None;
@@ -135,7 +134,7 @@ fn signal(process: &Process, signal: Signal) {
     kill(Pid::from_raw(process.0.id().cast_signed()), signal).expect("it lives");
 }
 
-/// Raises its flag at its end.
+/// Sets its flag when it is dropped.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -144,9 +143,8 @@ impl Drop for Raised<'_> {
     }
 }
 
-// Does a reload lose no question, take what is new, and leave everything as it was where a file is
-// wrong?
-// Method: a client asks without a pause while files change 20 times.
+// Does a reload lose no question and load the changes? If a file is wrong, does everything stay as
+// it was? Method: a client asks without a pause while files change 20 times.
 #[test]
 fn zones_are_loaded_again_without_loss() {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -161,11 +159,11 @@ fn zones_are_loaded_again_without_loss() {
     };
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Also where this test fails: the scope ends with its threads.
+        // Also if this test fails, because the scope waits for its threads.
         let _end = Raised(&done);
         let asker = scope.spawn(|| {
             let (mut answered, mut last) = (0, 1);
-            // Ordering: relaxed, a flag that is read again.
+            // Ordering: relaxed, because the flag is read again.
             while !done.load(Ordering::Relaxed) {
                 let now = serial();
                 assert!(now >= last, "an older zone came back");
@@ -191,7 +189,7 @@ fn zones_are_loaded_again_without_loss() {
     assert_eq!(serial(), 20);
 }
 
-// Do the metrics tell what UDP alone does not, and why messages were refused, by the names of the
+// Do the metrics count signatures, TCP messages and the reasons of refusals, by the names of the
 // README?
 #[test]
 fn metrics_tell_of_signatures_tcp_and_refusals() {
@@ -227,8 +225,8 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
     assert_eq!([refused("opcode"), refused("format"), refused("other")], [1.0, 2.0, 0.0]);
 }
 
-// Is a client without a valid cookie sent no more than came from it? Is one with a cookie sent as
-// much as it asks for?
+// Does a client without a valid cookie get at most as many bytes as it sent? Does a client with a
+// cookie get as much as it asks for?
 #[test]
 fn only_cookies_open_the_way_for_long_answers() {
     let server = Server::start(&example_zone(), &["--set", "amplification=1", "--set", "amplification-allowance=0"]);
@@ -245,7 +243,8 @@ fn only_cookies_open_the_way_for_long_answers() {
     let forged = [&b"\0\x0a\0\x18abcdefgh\x01\0\0\0"[..], &[0x77; 12]].concat();
     (0..100).for_each(|_| ask(&forged));
     assert!(received <= sent, "{received} bytes for {sent}");
-    // Where a server's part has room it is given, and opens the way.
+    // If the message has room for the server's part of a cookie, the client gets it, and then long
+    // answers.
     let message = question(9, "big.example.test", TXT, Some(&forged));
     let answer = over_udp(&server, &message);
     let cookie = &answer[answer.len() - 24..];
@@ -258,8 +257,8 @@ fn only_cookies_open_the_way_for_long_answers() {
     }
 }
 
-// Are connections beyond the limit served once others end, and does an idle one end? Does the
-// program end while some are open?
+// Are connections beyond the limit served after others end, and does an idle connection end? Does
+// the program end while some are open?
 #[test]
 fn connections_are_bounded() {
     let mut server = Server::start(&example_zone(), &["--connections", "2"]);
@@ -271,7 +270,7 @@ fn connections_are_bounded() {
     for stream in &mut connections[..2] {
         read(stream);
     }
-    // The first two say nothing more; the third is served once one of them has been closed, which
+    // The first two send nothing more. The third is served after one of them has been closed, which
     // takes a second.
     assert_eq!(essence(&read(&mut connections[2])), (0, false, 2));
     let mut is_closed = |index: usize| {
@@ -284,7 +283,7 @@ fn connections_are_bounded() {
     assert_eq!(stop(&mut server), "received 0");
 }
 
-/// Asks over UDP and TCP at `server.address`.
+/// Asks over UDP and TCP at `server.address`, and expects answers.
 fn assert_answers(server: &Server) {
     let message = question(1, "www.example.test", A, None);
     let answer = over_udp(server, &message);
@@ -294,8 +293,8 @@ fn assert_answers(server: &Server) {
     assert_eq!(read(&mut stream), answer, "{}", server.address);
 }
 
-// Is each of several addresses served over UDP and TCP, also all of both families, each with
-// sockets of its own? Sockets are connected, so that they hear only from where they asked.
+// Is each of several addresses served over UDP and TCP, also both wildcards, each with its own
+// sockets? Method: connected sockets, which hear only the address that they asked.
 #[test]
 fn each_address_is_served() {
     let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2", "[::1]"], &example_zone(), &[]);
@@ -314,8 +313,7 @@ fn each_address_is_served() {
     }
 }
 
-// Where one connection is served at once, may that one be at any of the addresses, in whatever
-// order?
+// If one connection is served at once, may it be at any of the addresses, in any order?
 #[test]
 fn addresses_share_the_connections() {
     let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2"], &example_zone(), &["--connections", "1"]);
@@ -325,14 +323,14 @@ fn addresses_share_the_connections() {
     }
 }
 
-/// Runs the program to its end; its exit code and all that it says.
+/// Runs the program to its end; returns its exit code and its output.
 fn ended(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_forebay-dns")).args(arguments).output().expect("it starts");
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-// Does each wrong argument end the program with 2 and one line that names it, and a taken address
-// of TCP with 1?
+// Does each wrong argument end the program with code 2 and one line that names it? Does a TCP
+// address in use end it with code 1?
 #[test]
 fn wrong_arguments_are_named() {
     let zone = format!("example.test={}", example_zone().display());
@@ -353,10 +351,10 @@ fn wrong_arguments_are_named() {
         let (code, said) = ended(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
         assert!(said.starts_with("forebay-dns: ") && said.contains(named), "{arguments:?}: {said}");
-        // Forebay's own settings have a line each below a first one.
+        // Errors in Forebay's own settings have a headline and a line for each.
         assert!(said.trim_end().lines().count() <= 2, "{said}");
     }
-    // Right ones: --check says what would be served.
+    // Correct arguments: --check shows what would be served.
     let (code, said) = ended(&["--zone", &zone, "--check", "--sign", "p256"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("example.test. IN DS ") && said.contains("serial 2026112101, 28 names, signed"), "{said}");
@@ -367,8 +365,8 @@ fn wrong_arguments_are_named() {
     assert!(said.starts_with(&format!("forebay-dns: TCP: {taken}: ")) && said.contains("in use"), "{said}");
 }
 
-// Is a bound that is too small for signed answers warned of at start, with the setting, its value
-// and what they take?
+// If a bound is too small for signed answers, is there a warning at start? It must name the
+// setting, its value and what answers need.
 #[test]
 fn a_bound_below_signed_answers_is_warned_of() {
     let zone = format!("example.test={}", example_zone().display());

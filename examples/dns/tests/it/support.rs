@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for what must come: a busy machine is slow, and a hang must end.
+/// The longest wait for an expected event: a busy machine is slow, but a test must end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often to look for it.
+/// The time between two checks for it.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The zone of the first steps.
+/// The zone of the README's first steps.
 pub(crate) fn example_zone() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone")
 }
 
-/// A process that ends with its test.
+/// A process that is ended when its test ends.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
@@ -35,15 +35,15 @@ impl Drop for Process {
     }
 }
 
-/// The program, serving.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) process: Process,
-    /// Where it is asked; one of `addresses`.
+    /// The address to ask; one of `addresses`.
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub(crate) admin: SocketAddr,
-    /// What it said before it served.
+    /// Its output before it served.
     pub(crate) said: Vec<String>,
     pub(crate) output: BufReader<ChildStdout>,
     log: PathBuf,
@@ -56,12 +56,12 @@ impl Server {
         Server::start_on(&["127.0.0.1"], file, arguments)
     }
 
-    /// The same, on a free port of all these hosts.
+    /// The same, on one free port of each of these hosts.
     pub(crate) fn start_on(hosts: &[&str], file: &Path, arguments: &[&str]) -> Server {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("log");
         let zone = format!("example.test={}", file.display());
-        // Another program may take the port between the two sockets.
+        // Another program may take the port after the check, so it tries again.
         for _ in 0..10 {
             let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
             let port = free_port();
@@ -106,16 +106,16 @@ impl Server {
     }
 }
 
-/// A port that is free for UDP and TCP, and stays so until a server opens it. The system takes the
-/// ports of clients from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the
-/// same. Some servers make keys for seconds before they open theirs.
+/// A port that is free for UDP and TCP, and remains free until a server opens it. The system takes
+/// ports of clients from 32768 on (`net.ipv4.ip_local_port_range`), and each call returns another
+/// port. Some servers make keys for seconds before they open their port.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Ordering: relaxed. Only that each call has its own number matters. Processes begin at
-        // different places.
+        // Ordering: relaxed. Each call only needs its own number. Processes begin at different
+        // numbers.
         let place = std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(FIRST + place % COUNT).expect("below 32768");
         let address = (Ipv4Addr::LOCALHOST, port);
@@ -136,10 +136,10 @@ pub(crate) fn await_until(mut holds: impl FnMut() -> bool, otherwise: &str) {
     panic!("{otherwise}");
 }
 
-/// Whether all of these programs are there; skipped where not.
+/// Whether all these programs exist. If not, the test is skipped.
 pub(crate) fn have(tools: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
-    // Servers are where a user's path may not lead.
+    // Servers are in folders that are often not in a user's path.
     let places: Vec<&str> = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]).collect();
     let missing: Vec<_> =
         tools.iter().filter(|tool| !places.iter().any(|place| Path::new(place).join(tool).exists())).collect();
@@ -150,7 +150,7 @@ pub(crate) fn have(tools: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// A program's standard output; it must succeed.
+/// The standard output of a program, which must succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.env("PATH", path()).output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -166,7 +166,7 @@ pub(crate) fn asking(tool: &str, server: SocketAddr) -> Command {
     command
 }
 
-/// What one run of kdig with these flags says of each question: headers, comments and answers.
+/// The output of one run of kdig for each question: headers, comments and answers.
 pub(crate) fn kdig(server: SocketAddr, flags: &[&str], questions: &[(String, &str)]) -> Vec<String> {
     let mut command = asking("kdig", server);
     command.args(["+noall", "+comments", "+header", "+answer", "+timeout=10"]).args(flags);
@@ -177,7 +177,7 @@ pub(crate) fn kdig(server: SocketAddr, flags: &[&str], questions: &[(String, &st
     answers
 }
 
-/// The path, with the places of servers.
+/// The search path, with the folders of servers.
 pub(crate) fn path() -> String {
     format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Do validating resolvers accept signed answers, denials and delegations among them?
-//! Method: delv, with the program's own key as the trust anchor.
+//! Do validating resolvers accept signed answers, denials and delegations? Method: delv, with the
+//! program's own key as the trust anchor.
 
 use crate::support::{Server, asking, example_zone, have};
 use std::fs;
@@ -43,14 +43,14 @@ fn delv_accepts_every_kind_of_answer() {
             ("and", "A", "; negative response, fully validated"),
             ("no", "A", "; negative response, fully validated"),
             ("no.such.name", "TXT", "; negative response, fully validated"),
-            // A delegation without DS records is proved to be one.
+            // The proof that a delegation has no DS records.
             ("child", "DS", "; negative response, fully validated"),
         ] {
             let name = if name == "@" { "example.test".to_owned() } else { format!("{name}.example.test") };
             let said = delv(&name, rtype);
             assert!(said.lines().any(|line| line == verdict), "{algorithm} {name} {rtype}: {said}");
         }
-        // Another key's anchor accepts nothing.
+        // With another key as the anchor, nothing validates.
         let text = fs::read_to_string(&anchor).expect("text").replacen(fields[7], &other(fields[7]), 1);
         fs::write(&anchor, text).expect("written");
         let said = delv("www.example.test", "A");
@@ -58,7 +58,7 @@ fn delv_accepts_every_kind_of_answer() {
     }
 }
 
-/// Another key: one character of it is another.
+/// Another key: one character differs.
 fn other(key: &str) -> String {
     let at = key.len() / 2;
     let changed = if key.as_bytes()[at] == b'A' { "B" } else { "A" };

@@ -1,25 +1,25 @@
-//! Are answers whole: long ones for those that ask for few, delegations with all servers, and those
-//! that say which server it is? Method: messages are sent one by one, and looked at as bytes.
+//! Are answers complete? Long answers for clients with few questions, delegations with all servers,
+//! and answers that name the server. Method: single messages, whose bytes are checked.
 
 use crate::served::{A, TXT, essence, over_udp, question};
 use crate::support::{Server, example_zone, have, kdig};
 use std::fs;
 use tempfile::NamedTempFile;
 
-// Is a client that asks one question after the other answered whole, and one that asks for far more
-// cut?
+// Are all answers whole for a client with a normal number of questions, and some cut for one with
+// far too many?
 #[test]
 fn long_answers_are_cut_only_for_those_that_ask_for_many() {
     let server = Server::start(&example_zone(), &[]);
     let message = question(9, "big.example.test", TXT, Some(b""));
     let answer = over_udp(&server, &message);
     let cut = |questions: usize| (0..questions).filter(|_| essence(&over_udp(&server, &message)).1).count();
-    // Half of what is saved; each question pays for a part of its answer, too.
+    // Half of the saved credit. Each question also pays for a part of its answer.
     assert_eq!(cut(8 * 65_536 / 2 / answer.len()), 0);
     assert!(cut(10 * 8 * 65_536 / answer.len()) > 0);
 }
 
-// Does the server say which one it is, and which version, where that is configured and asked for?
+// Does the server tell its name and version, if they are configured and a client asks?
 #[test]
 fn identity_and_version_are_told_where_they_are_configured() {
     let asked = |server: &Server, name: &str, class: u8, options: Option<&[u8]>| {
@@ -39,7 +39,7 @@ fn identity_and_version_are_told_where_they_are_configured() {
     assert!(refused(&asked(&server, "version.bind", 1, None)) && refused(&asked(&server, "id.server", 3, None)));
     let with = |options: &[u8]| over_udp(&server, &question(7, "www.example.test", A, Some(options)));
     assert!(with(b"\0\x03\0\0").ends_with(nsid) && !with(b"").ends_with(nsid));
-    // Beside a cookie, in any order.
+    // Together with a cookie, in any order.
     let both = with(b"\0\x03\0\0\0\x0a\0\x08abcdefgh");
     assert!(both.ends_with(nsid) && both.windows(12).any(|it| it == b"\0\x0a\0\x18abcdefgh"), "{both:?}");
     let silent = Server::start(&example_zone(), &[]);
@@ -47,7 +47,7 @@ fn identity_and_version_are_told_where_they_are_configured() {
     assert!(refused(&answer) && answer.ends_with(b"\0\0"), "{answer:?}");
 }
 
-// Has a delegation to more servers than pointers reach all their addresses?
+// If a delegation has so many servers that pointers cannot reach all, does it have all addresses?
 #[test]
 fn a_delegation_may_have_many_servers() {
     if !have(&["kdig"]) {

@@ -1,6 +1,6 @@
-//! Is every zone file that both Knot and NSD accept accepted, with the same data?
-//! Method: a file for each feature of `zones.txt`; all that the two serve is asked for, and the
-//! data compared as bytes.
+//! If Knot and NSD accept a zone file, does this server accept it with the same data? Method: a
+//! file for each feature in `zones.txt`. All records that the two serve are asked for, and their
+//! data is compared as bytes.
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The first lines of files without an SOA record of their own: what a zone needs.
+/// The first lines of a file without its own SOA record: the records that a zone needs.
 const START: &str = "$TTL 60\n@ SOA ns host 7 1 1 1 30\n@ NS ns\nns A 192.0.2.1\n";
 
-/// Blocks of lines that come after the first ones, each below the question that is asked.
+/// Blocks of lines that follow the first ones. Above each is the question to ask.
 const FEATURES: &str = include_str!("zones.txt");
 
 /// The question of each zone, and its lines. Every second file ends without a newline.
@@ -24,14 +24,14 @@ fn features() -> Vec<(&'static str, String)> {
     let blocks = FEATURES.split("\n=== ").skip(1).map(|block| block.split_once('\n').expect("a question and lines"));
     let end = |index| if index % 2 == 0 { "\n" } else { "" };
     let blocks = blocks.enumerate().map(|(index, (asked, text))| (asked, lines(text) + end(index)));
-    // Sets of many records: nearly all that a message holds.
+    // Sets of many records, nearly as many as fit into a message.
     let many = |count, line: &dyn Fn(u32) -> String| (0..count).map(line).collect::<String>();
     let texts = many(320, &|number| format!("a TXT {number:0185}\n"));
     let servers = many(1_200, &|number| format!("@ NS s{number}.a\n"));
     blocks.chain([("a TXT", texts), ("@ NS", servers)]).collect()
 }
 
-/// Whether a program accepts a file; what it said is part of a failure.
+/// Whether a program accepts a file. Its output appears if the test fails.
 fn accepts(command: &mut Command) -> bool {
     command.env("PATH", path()).output().expect("it starts").status.success()
 }
@@ -47,8 +47,8 @@ fn data(server: SocketAddr, questions: &[(String, &str)]) -> Vec<String> {
     kdig(server, &["+tcp", "+generic"], questions).iter().map(lines).collect()
 }
 
-/// A record with its hexadecimal digits in lower case, and so the letters of names: these are the
-/// same in capitals.
+/// A record with hexadecimal digits in lower case. This also puts the letters of names in lower
+/// case, which does not change them.
 fn in_lower_case(line: &str) -> String {
     let words: Vec<String> = line.split_whitespace().map(str::to_lowercase).collect();
     let (head, data) = words.split_at(words.len() - 1);
@@ -61,7 +61,7 @@ fn in_lower_case(line: &str) -> String {
     format!("{} {digits}", head.join(" "))
 }
 
-/// Writes the zone of a row and what it includes.
+/// Writes the zone of a feature, and the files that it includes.
 fn write(dir: &Path, index: usize, lines: &str) -> (String, PathBuf) {
     let zone = format!("z{index}.test");
     let file = dir.join(&zone);
@@ -117,7 +117,7 @@ fn zone_files_are_read_as_by_knot_and_nsd() {
     assert!(both.len() > 75 && same > 75, "NSD and Knot agree on few");
 }
 
-/// The name and the type asked for.
+/// The name and the type of a question.
 fn question<'a>(zone: &str, asked: &'a str) -> (String, &'a str) {
     let (name, rtype) = asked.split_once(' ').expect("a name and a type");
     (if name == "@" { zone.to_owned() } else { format!("{name}.{zone}") }, rtype)

@@ -1,8 +1,8 @@
-//! What do established connections see while others make handshakes, and what does that cost,
-//! beside quinn on tokio? Method: both servers have the same certificate, limits and CPU. They take
-//! turns. The client asks by a schedule, whether or not answers come, and counts from the intended
-//! time. `cargo bench -p forebay-quic --bench compare` prints the table. Words after `--` choose
-//! servers, and are settings of ours: `-- forebay io=gro`.
+//! How long do requests on established connections take while others make handshakes, and how much
+//! CPU time is used? Compared with quinn on tokio. Method: both servers have the same certificate,
+//! limits and CPU, and take turns. The client asks by a schedule, whether or not answers come, and
+//! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints the table.
+//! Words after `--` choose servers or are settings of ours: `-- forebay io=gro`.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -31,7 +31,7 @@ const QUESTIONS: usize = 160;
 /// Handshakes per second in a turn.
 const HANDSHAKES: [u32; 2] = [0, 100];
 
-/// Bytes that one connection sends, and gets.
+/// Bytes that one connection sends, and bytes that it receives.
 const BULK: u32 = 64_000_000;
 
 /// The servers.
@@ -127,7 +127,7 @@ fn turn(name: &str, server: &Server, handshakes: u32) -> String {
     line
 }
 
-/// What one connection sends and gets, in MB/s, and the server's CPU time for it.
+/// How fast one connection sends and receives, in MB/s, and the server's CPU time for it.
 async fn bulk(server: &Server, connection: &quinn::Connection) -> String {
     let upload = [b"u", &vec![0; BULK as usize][..]].concat();
     let mut line = String::new();

@@ -6,7 +6,7 @@ use quinn::{Endpoint, RecvStream, SendStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// The argument that makes this program the rival.
+/// The argument with which this program is the rival.
 pub(crate) const WORD: &str = "serve-quinn";
 
 /// Serves on a free port until it is killed.

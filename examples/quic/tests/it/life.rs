@@ -1,10 +1,10 @@
-//! How do connections begin, move and end?
+//! Do connections begin, move to another address and end as they should?
 
 use crate::support::{Server, ask, patient, request, run};
 use quinn::{ApplicationClose, ConnectionError, VarInt};
 use std::net::{Ipv4Addr, UdpSocket};
 
-// Does a server under pressure ask for a proof of the address, and then serve?
+// Under pressure, does a server first ask for a proof of the address, and then serve?
 #[test]
 fn a_retry_comes_first_under_pressure() {
     for (retry_from, retries) in [("0", 3.0), ("1000", 0.0)] {
@@ -20,7 +20,7 @@ fn a_retry_comes_first_under_pressure() {
     }
 }
 
-// Does a connection above the limit get a word of it, and a later one the place of one that ended?
+// Is a connection above the limit told so, and can a new one take the place of one that ended?
 #[test]
 fn connections_have_a_limit() {
     let Some(server) = Server::start(&["--connections", "1"]) else { return };
@@ -36,7 +36,7 @@ fn connections_have_a_limit() {
     });
 }
 
-// Does a client that has a new address keep its connection, which is in a shard of its own?
+// Does a client that gets a new address keep its connection, and is the same shard used?
 #[test]
 fn a_client_may_move() {
     let Some(server) = Server::start(&[]) else { return };
@@ -79,7 +79,7 @@ fn a_stop_closes_connections() {
     }
 }
 
-/// How 20 connections end that are open when the server stops.
+/// How 20 open connections end when the server stops.
 fn run_to_stop(server: &Server) -> Vec<ConnectionError> {
     let mut ends = Vec::new();
     run(async {
@@ -88,7 +88,7 @@ fn run_to_stop(server: &Server) -> Vec<ConnectionError> {
         for _ in 0..20 {
             connections.push(server.connect(&client).await);
         }
-        // A connection whose handshake has not ended could not be told why it ends.
+        // A connection whose handshake is not complete cannot be told why it ends.
         server.await_metric("quic_handshakes", 0.0).await;
         server.terminate();
         for connection in &connections {

@@ -1,5 +1,5 @@
-//! Does the README say what is so?
-//! Method: its arguments are looked up in the help, and its command makes each test's certificate.
+//! Are the statements of the README true? Method: look up its arguments in the help; each test
+//! makes its certificate with the README's command.
 
 use crate::support::PAGE;
 use std::process::Command;

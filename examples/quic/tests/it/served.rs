@@ -1,5 +1,5 @@
-//! Does quinn's client get the answers it asks for, over many streams and connections, under
-//! policies that differ most?
+//! Does quinn's client get correct answers, over many streams and connections, under very different
+//! policies?
 
 use crate::support::{Server, ask, patient, request, run};
 use forebay_quic::streams::REFUSED;
@@ -46,7 +46,7 @@ fn bulk_arrives_whole() {
     }
 }
 
-// Do handshakes of many clients, and their requests, all end well while some requests compute?
+// Do many handshakes and requests all succeed while some requests compute?
 #[test]
 fn many_connections_are_served_at_once() {
     const CONNECTIONS: usize = 120;
@@ -92,7 +92,8 @@ fn what_there_is_not_is_reset() {
     run(async {
         let client = server.client();
         let connection = server.connect(&client).await;
-        // No such kind, no whole head, more than a head, and too much to compute.
+        // An unknown kind, an incomplete head, bytes after the head, and a computation that is too
+        // long.
         let long = request(1, 100_001);
         let more = [request(1, 1), vec![0]].concat();
         for question in [&b"?"[..], b"r12345", &more, &long, b""] {

@@ -16,16 +16,16 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait for what must come: a busy machine is slow, and a hang must end.
+/// The longest wait for an expected event: a busy machine is slow, but a test must end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often to look for it.
+/// The time between two checks for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The README, whose commands the tests run.
+/// The README. Tests run its commands.
 pub(crate) const PAGE: &str = include_str!("../../README.md");
 
-/// The program, serving.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) process: Child,
     pub(crate) address: SocketAddr,
@@ -35,14 +35,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program with two workers and further arguments, and a certificate made as the
-    /// README says. `None` where `openssl` is missing, and skipped then.
+    /// Starts the program with two workers, further arguments, and a certificate made by the
+    /// README's command. Returns `None` without `openssl`; the test is then skipped.
     pub(crate) fn start(arguments: &[&str]) -> Option<Server> {
         let workers = ["--workers", "2"];
         Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &[&workers, arguments].concat())
     }
 
-    /// The same with another program, which says where it listens as ours does.
+    /// The same with another program, which prints its address in the same form.
     pub(crate) fn start_as(mut command: Command, arguments: &[&str]) -> Option<Server> {
         let dir = tempfile::tempdir().expect("a directory");
         if !certify(dir.path()) {
@@ -86,7 +86,7 @@ impl Server {
         patient(connecting).await.expect("a handshake")
     }
 
-    /// A value on the page of metrics.
+    /// The value of a metric.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let mut stream = TcpStream::connect(&self.admin).expect("the admin endpoint");
         stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
@@ -113,7 +113,7 @@ impl Server {
         nix::sys::signal::kill(id, nix::sys::signal::SIGTERM).expect("it runs");
     }
 
-    /// The last that the program says, once it has ended without an error.
+    /// The last output of the program, which must end without an error.
     pub(crate) fn ended(mut self) -> String {
         let mut said = String::new();
         self.output.read_to_string(&mut said).expect("text");
@@ -133,7 +133,7 @@ impl Drop for Server {
     }
 }
 
-/// Makes a certificate with the README's command; false without `openssl`.
+/// Makes a certificate with the README's command; returns false without `openssl`.
 fn certify(directory: &Path) -> bool {
     let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
     let words = line.split_whitespace().skip(1);
@@ -149,16 +149,16 @@ fn certify(directory: &Path) -> bool {
     }
 }
 
-/// What `work` makes, if it ends in time.
+/// The result of `work`, which must end in time.
 pub(crate) async fn patient<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
 }
 
-/// The answer to `question` on a stream of its own.
+/// The answer to `question`, on a new stream.
 pub(crate) async fn ask(connection: &Connection, question: &[u8]) -> Result<Vec<u8>, quinn::ReadToEndError> {
     let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
     let question = question.to_vec();
-    // The two sides go on at once: an echo comes before its question has ended.
+    // Sends and receives at the same time, because an echo comes before its question has ended.
     let sending = tokio::spawn(async move {
         let _ = send.write_all(&question).await;
         let _ = send.finish();

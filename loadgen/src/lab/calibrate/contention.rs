@@ -1,5 +1,5 @@
-//! What a queue between workers costs when several use it at once. Measured are the time of an
-//! operation for a single user, and how much each other user adds.
+//! Measures contention at a queue: the time of one operation for a single thread, and the time that
+//! each further thread adds.
 
 use super::{Row, cpus};
 use forebay::inside::runtime::queues::Queues;
@@ -7,20 +7,21 @@ use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{hint, thread};
 
-/// Length of one run, in which each user pushes and pops jobs.
+/// The length of one run. During a run, each user (a thread) pushes jobs and pops jobs.
 const SPAN: Nanos = Nanos::from_micros(300);
 /// Jobs that a user pushes and pops between two readings of the clock.
 const JOBS: u64 = 64;
 /// A user must have a CPU for at least this share of a run. Otherwise the others had the queue to
 /// themselves.
 const ON_CPU_MIN: f64 = 0.9;
-/// Runs to try until one counts, in which each user had a CPU.
+/// How many runs to try. The first run counts in which every user had a CPU.
 const TRIES: usize = 3;
 /// Largest number of users. With more, a run takes longer and the slope is hardly more precise.
 const USERS_MAX: usize = 16;
 
-/// The time of an operation for a single user, and how much each other user adds, with at most one
-/// thread per CPU. Unknown if no two threads run at once, as with one CPU.
+/// Measures the time of one operation for a single user, and the time that each further user adds.
+/// There is at most one user per CPU. On a host with one CPU both are unknown, because no two users
+/// run at once.
 pub(super) fn measure(part: usize) -> [Row; 2] {
     let users = cpus().min(USERS_MAX);
     let measured = |_| {
@@ -32,13 +33,14 @@ pub(super) fn measure(part: usize) -> [Row; 2] {
     [("serial", serial), ("contend", contend)]
 }
 
-/// Nanoseconds per operation (a push or a pop) on a queue with this many users. `None` if they did
-/// not all have a CPU at once.
+/// Nanoseconds per operation (a push or a pop) if this many users share a queue. `None` if the
+/// users did not all have a CPU at the same time.
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Queues::new(1, users, 4 * users), AtomicUsize::new(0));
     let used = |user: usize| {
         let mut next = [user];
-        // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
+        // Ordering: relaxed, because this only lets all users begin together. The queue orders its
+        // jobs.
         ready.fetch_add(1, Ordering::Relaxed);
         while ready.load(Ordering::Relaxed) < users {
             hint::spin_loop();
@@ -64,7 +66,8 @@ fn operation(users: usize) -> Option<f64> {
     together.then(|| 1.0 / runs.iter().map(|(_, rate)| rate).sum::<f64>())
 }
 
-/// Puts a job into the queue and takes one out, each as soon as other users permit.
+/// Puts a job into the queue and takes one out. Spins while the queue is full, and while it is
+/// empty.
 fn pass(queue: &Queues<u64>, user: usize, next: &mut [usize], job: u64) {
     while queue.push(0, user, job).is_err() {
         hint::spin_loop();

@@ -1,4 +1,4 @@
-//! The costs of a running job: checkpoints, yields, looks and notices.
+//! Measures the costs of a running job: yields, looks, notices and checkpoints.
 
 use super::{Row, samples};
 use forebay::checkpoint;
@@ -16,7 +16,7 @@ use std::{io, thread};
 /// Runs in one sample.
 const RUNS: u64 = 1_000;
 
-/// What steps of a running job cost, on a thread that nothing disturbs.
+/// Measures each step on a thread that no other thread disturbs.
 ///
 /// # Errors
 /// When the system provides no sockets or readiness queues.
@@ -35,7 +35,7 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
     ])
 }
 
-/// Time of [`RUNS`] looks.
+/// The time of [`RUNS`] looks: polls of the watch set that find nothing.
 fn looks(watched: &Epoll) -> Nanos {
     let start = clock::now();
     for _ in 0..RUNS {
@@ -64,6 +64,6 @@ fn notices(ingress: &UdpSocket, count: usize) -> io::Result<Vec<f64>> {
     let measure = || arrivals::notices(ingress.as_fd(), count, arrive, drain);
     let taken = thread::scope(|scope| scope.spawn(measure).join());
     let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))??;
-    // Two readings of the clock beside each are not worth taking off.
+    // Each sample includes two readings of the clock, which are too cheap to subtract.
     Ok(taken.into_iter().map(|time| time.get() as f64).collect())
 }

@@ -33,8 +33,8 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A step of the table of overheads, with its samples in nanoseconds. No samples if this host
-/// cannot measure the step.
+/// The name of a step and its samples in nanoseconds. There are no samples if this host cannot
+/// measure the step.
 type Row = (&'static str, Vec<f64>);
 
 /// Measures, writes the file and prints its content.
@@ -55,7 +55,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     print(&format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 
-/// All rows. `part` divides the number of samples.
+/// Measures all steps. The number of samples is divided by `part`.
 fn measured(part: usize) -> io::Result<Vec<Row>> {
     let (jobs, network) = (jobs::measure(part)?, network::measure(part)?);
     let (threads, contention) = (threads::measure(part)?, contention::measure(part));
@@ -63,8 +63,8 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
     Ok(threads.into_iter().chain(network).chain([send]).chain(jobs).chain(contention).collect())
 }
 
-/// The file, with one step per line. A step that this host cannot measure has the cost of the stock
-/// machine.
+/// The file, with one step per line. If this host cannot measure a step, the line has the cost of
+/// the stock machine.
 fn file(rows: &[Row]) -> String {
     let stock = |name| Overheads::STOCK.charged().find(|(step, _)| step == name).map_or(Nanos::ZERO, |(_, time)| time);
     let mut text = format!(

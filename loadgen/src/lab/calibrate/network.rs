@@ -1,4 +1,4 @@
-//! What receiving a datagram costs over loopback, by the calls and sockets of a server.
+//! Measures the cost of receiving a datagram over loopback, by the calls and sockets of a server.
 
 use super::{Row, samples};
 use forebay::fate::DATAGRAM_MAX_BYTES;
@@ -7,11 +7,11 @@ use forebay::time::clock;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// Bytes of each datagram: a header of the bench protocol is as long.
+/// The length of a datagram, equal to the length of a header of the bench protocol.
 pub(super) const BYTES: usize = 48;
 
-/// What receives cost in CPU time of the calling thread. This includes the kernel's part of
-/// loopback, and excludes other threads.
+/// The cost of a receive with datagrams, and of one without, in CPU time of the calling thread.
+/// This includes the kernel's part of loopback, and excludes other threads.
 ///
 /// # Errors
 /// When the system provides no sockets.
@@ -28,7 +28,7 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
         (KernelLink::new(Io::Batches, 1, |_, _| false), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
     let mut call = || link.receive(&group.sockets[0], buffers.iter_mut().map(Vec::as_mut_slice));
     let receive = samples(400 / part, BATCH as u64, || {
-        // One datagram of each peer, all in one call where they have come.
+        // Each peer sends one datagram. If all have arrived, one call receives them.
         peers.iter().try_for_each(|peer| peer.send(&[0; BYTES]).map(drop))?;
         let (start, mut received) = (clock::of_thread(), 0);
         while received < BATCH {

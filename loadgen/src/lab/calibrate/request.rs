@@ -1,5 +1,5 @@
-//! What a request costs beside its work, measured on a server of one worker. The client spins, so
-//! the server does not pay for waking it.
+//! Measures the cost of a request beside its work, on a server of one worker. The client spins
+//! instead of sleeping, because otherwise the server would pay for waking it.
 
 use super::network::BYTES;
 use super::{Row, cpus, quartiles, samples};
@@ -18,9 +18,9 @@ const REQUESTS: u64 = 200;
 /// A reply that takes longer counts as lost.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// The cost of sending one reply: the time of a request minus its work and its `receive`. It
-/// includes everything else that the server does, with caches that the work has emptied. Unknown if
-/// client and server share one CPU.
+/// The cost of sending one reply: the time of a request minus its work and its `receive`. This
+/// difference includes all other steps of the server, with caches that the work has emptied.
+/// Unknown if client and server share one CPU.
 ///
 /// # Errors
 /// When the system provides no sockets or threads.
@@ -31,7 +31,7 @@ pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
     Ok(("send", served.into_iter().map(|time| time - known).collect()))
 }
 
-/// The time of a request, in `count` samples.
+/// Measures the time of a request; returns `count` samples.
 fn served(count: usize) -> io::Result<Vec<f64>> {
     let server = Server::builder()
         .listen((Ipv4Addr::LOCALHOST, 0).into())
@@ -58,8 +58,9 @@ fn served(count: usize) -> io::Result<Vec<f64>> {
     })
 }
 
-/// Sends `count` requests to the server at `address`, a new one after each answer. Returns the time
-/// per answer. It spins, because the server would pay for waking this thread.
+/// Keeps [`WINDOW`] requests outstanding at the server at `address`: each answer is followed by a
+/// new request. Returns `count` samples of the time per answer. It spins, because the server would
+/// pay for waking this thread.
 fn asked(address: SocketAddr, count: usize) -> io::Result<Vec<f64>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(address)?;

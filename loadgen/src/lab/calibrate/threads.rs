@@ -1,4 +1,4 @@
-//! Steps between two threads: a job through a queue or out of a deque, and a wake-up.
+//! Measures steps between two threads: a job through a queue, a job out of a deque, and a wake-up.
 
 use super::{Row, cpus, samples};
 use crossbeam_deque::Worker;
@@ -10,10 +10,10 @@ use std::{hint, io, thread};
 
 /// Hand-overs in one sample.
 const HAND_OVERS: u64 = 200;
-/// A thread falls asleep sooner than this.
+/// The time after which the other thread is certainly asleep.
 const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 
-/// What steps between two threads cost. Hand-overs are unknown with one CPU.
+/// Measures hop, steal and wake. Hops and steals are unknown with one CPU.
 ///
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
@@ -23,14 +23,15 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
     Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])
 }
 
-/// The time of jobs through a queue in each direction.
+/// The time of [`HAND_OVERS`] jobs that pass between two threads, through one queue each way.
 fn hops() -> Nanos {
     let [near, far] = &[Sharded::new(1, 4), Sharded::new(1, 4)];
     let give = |queue: &Sharded<u64>, job| assert!(queue.push([0; 2], job).is_ok(), "there is room");
     to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
 }
 
-/// The time of jobs stolen from a deque. The two threads are victim and thief in turn.
+/// The time of [`HAND_OVERS`] steals. Each thread steals the job that the other put into its own
+/// deque.
 fn steals() -> Nanos {
     let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
     let (of_near, of_far) = (near.stealer(), far.stealer());
@@ -50,7 +51,7 @@ fn to_and_fro(
             give(job);
             awaited(&take)
         };
-        // The first one waits for the thread.
+        // The first round waits until the other thread runs, so it is not timed.
         round(0);
         let start = clock::now();
         (0..HAND_OVERS / 2).for_each(|job| assert_eq!(round(job), job));
@@ -72,7 +73,7 @@ fn wakes(count: usize) -> io::Result<Vec<f64>> {
     const WAKE: Token = Token(0);
     let mut poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), WAKE)?;
-    // Zero while the sleeper has not woken.
+    // The time at which the sleeper woke; zero while it has not.
     let woken_at = AtomicU64::new(0);
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| -> io::Result<()> {

@@ -21,15 +21,16 @@ use crate::results::{Outputs, bar};
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 
-/// The question of a plan, with the answer.
+/// A plan: the question, and the answer of the search.
 struct Report<'a> {
     question: Question<'a>,
-    /// Where workload and rate come from, in words.
+    /// The source of workload and rate, in words for the report.
     source: &'a str,
-    /// Where the goal comes from, if it was not given.
+    /// Why the default goal is this one; `None` if `--slo` gives the goal.
     goal_source: Option<String>,
     search: Search,
-    /// How the recommended settings do if the demand or the fleet changes.
+    /// The recommended settings after each change of the demand or the fleet: its name and its
+    /// result.
     changes: Vec<(String, Simulation)>,
 }
 
@@ -57,7 +58,7 @@ impl Report<'_> {
         self.search.chosen.map(|chosen| &self.search.answers[chosen])
     }
 
-    /// The settings of a server like the simulated one, `chosen`, also as a TOML file.
+    /// The settings of a server like the simulated one: as JSON, and as the text of a TOML file.
     fn settings(&self, chosen: &Simulation) -> (Value, String) {
         let entry = chosen.spec.entry().expect("a plan is for policies of a server");
         let mut settings = json!({"policy": entry.name});
@@ -121,12 +122,12 @@ pub(crate) fn check(arguments: &PlanArguments) -> Result<(), String> {
     question(arguments, &demand(arguments)?).map(drop)
 }
 
-/// The demand: what requests cost, and how many come.
+/// The demand: how much CPU time requests cost, and how many arrive per second.
 struct Demand {
     workload: Workload,
     /// Requests per second.
     rate: f64,
-    /// Where both come from, in words.
+    /// The source of both, in words.
     source: String,
     /// The trace, if the demand comes from one.
     replayed: Option<Replayed>,
@@ -136,7 +137,8 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
     let (workload, measured, source, replayed) = if let Some(path) = &arguments.replay {
         let replayed = Replayed::read(path)?;
         let source = format!("{} ({})", path.display(), replayed.workload.name());
-        // What is left out came too, and counts as the mix of the others.
+        // The capture left out some requests. They arrived too, so they raise the rate; their costs
+        // are taken to be distributed as the costs of the others.
         let all = 1.0 + replayed.offered.left_out as f64 / replayed.offered.requests.len() as f64;
         (replayed.workload.clone(), replayed.has_rate().then(|| replayed.rate() * all), source, Some(replayed))
     } else {
@@ -155,7 +157,7 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
     Ok(Demand { workload, rate, source, replayed })
 }
 
-/// The question, and where its goal comes from if it was not given.
+/// The question of the plan. Beside it, why the default goal is this one, if `--slo` gives none.
 ///
 /// # Errors
 /// A goal that arithmetic rules out: too few workers for the work, or a limit that no number of
@@ -171,14 +173,15 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     let workers =
         workers(arguments, workload.load_at(rate * (1.0 + arguments.headroom), fleet.map_or(1, Fleet::left), 1))?;
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
-    // Of long requests no more than one simulation may take, and of the longest not even that.
+    // Long requests take long to simulate, so fewer of them may be simulated. With the longest ones
+    // even `REQUESTS_MIN` is too many, and the check below refuses the plan.
     let requests = most_requests(workload.mean(), scenario.checkpoint_step).max(REQUESTS_MIN).min(arguments.requests);
     let shape = arguments.arrivals.clone();
     let scenario = Scenario { fleet, shape, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
     let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
-    // The more workers, the lower the load, and the longer a simulation lasts that looks for the
-    // highest one.
+    // With more workers the load is lower, and the same number of requests spans more simulated
+    // time. So the most workers are checked.
     let load = question.load_at(question.planned_rate(), *question.workers.end());
     policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
     if arguments.slo.is_none() {
@@ -194,14 +197,14 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     }
 }
 
-/// The numbers of workers to consider. At the planned rate, the work keeps `busy` workers of each
-/// remaining server busy.
+/// The numbers of workers to consider. At the planned rate, `busy` workers of each remaining server
+/// are busy on average.
 fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
     let pools = arguments.policy.iter().any(|spec| spec.has_pools());
     if arguments.workers == Some(1) && pools {
         return Err("--policy pools needs two workers at least: leave pools out".to_owned());
     }
-    // As many workers as are busy fall behind.
+    // With exactly `busy` workers or fewer, the backlog would grow for ever.
     let least = busy.floor() as usize + 1;
     let (flag, most) = match arguments.workers {
         Some(workers) => ("--workers", usize::from(workers)),
@@ -218,11 +221,11 @@ fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>
     Ok(least..=most)
 }
 
-/// With fewer requests, a simulation says nothing.
+/// The fewest requests of a simulation. With fewer, its figures say nothing.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// The default goal for p99.9 of the slowdown. If an idle server has more than half of it, the goal
-/// is twice the idle server's figure.
+/// The usual default goal: a p99.9 slowdown of 10. If even an idle server has more than half of
+/// that, the default goal is [`OF_IDLE`] times the idle server's figure.
 const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;
 
@@ -233,7 +236,7 @@ fn default_goal(question: &Question<'_>) -> (Goal, String) {
     if idle * OF_IDLE <= SLOWDOWN {
         return (usual, "the usual one: --slo sets another".to_owned());
     }
-    // Two digits, rounded up.
+    // Rounded up to two digits.
     let unit = 10.0_f64.powf((idle * OF_IDLE).log10().floor() - 1.0);
     let goal = Goal::of_slowdown((idle * OF_IDLE / unit).ceil() * unit);
     (goal, format!("twice the {} of an idle server, since that is above 5; --slo sets another", usual.shown(idle)))

@@ -10,7 +10,7 @@ use crate::text::{self, workers, wrapped};
 /// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {
     let goal = Some(&report.question.goal);
-    // Last the advice on one worker fewer, which does not hold.
+    // The last row is the run with one worker fewer, in which the goal fails.
     let answers = report.search.answers.iter().chain(&report.search.less);
     let answers: Vec<_> = answers.map(|one| (vec![one.spec.to_string(), one.workers.to_string()], one)).collect();
     let mut text = demand(report) + &table::render(&["policy", "workers"], goal, &answers) + "\n";

@@ -8,15 +8,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are best
-/// cases: they know the exact number of requests in each server now. A real balancer learns it
-/// late.
+/// cases: they know the present number of requests in each server. A real balancer learns this
+/// number late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Balance {
     /// Any server, each as likely as the others.
     Random,
-    /// The server to which the request's flow is hashed. This is rendezvous hashing: if a server is
-    /// lost, only its flows move. Request rates of flows fall with their rank to the power of
-    /// `zipf`; at 0 all flows are alike.
+    /// The server to which the request's flow is hashed, by rendezvous hashing: if a server is
+    /// lost, only the flows of this server move. The request rate of a flow falls with its rank to
+    /// the power of `zipf`. With `zipf` 0 all flows have the same rate.
     FlowHash {
         /// The exponent of the flows' rates, 0 to [`ZIPF_MAX`].
         zipf: f64,
@@ -82,7 +82,7 @@ impl Balance {
     }
 }
 
-/// A balancer at work.
+/// A balancer with its state.
 #[derive(Clone, Debug)]
 pub(super) struct Balancer {
     balance: Balance,
@@ -98,7 +98,7 @@ impl Balancer {
         assert!(servers > 0, "requests need a server");
         let hashes = matches!(balance, Balance::FlowHash { .. });
         let server_of = if hashes { hashed(flows, servers, seed) } else { Vec::new() };
-        // A stream of its own: whatever the balancer draws, the requests are the same.
+        // The balancer has its own random stream, so its draws do not change the requests.
         let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6261_6c61_6e63_6572);
         Balancer { balance, servers, server_of, random }
     }
@@ -123,7 +123,8 @@ impl Balancer {
                     let held = in_flight(server);
                     match held.cmp(&fewest) {
                         Ordering::Less => (fewest, ties, chosen) = (held, 1, server),
-                        // Each of those that hold as few is chosen as often.
+                        // Of `ties` servers with equally few requests, each is chosen with the same
+                        // probability.
                         Ordering::Equal => {
                             ties += 1;
                             chosen = if random.random_range(0..ties) == 0 { server } else { chosen };
@@ -139,8 +140,8 @@ impl Balancer {
 
 /// The server of each flow: the one for which the hash of flow and server is highest.
 fn hashed(flows: u16, servers: usize, seed: u64) -> Vec<ServerId> {
-    // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do:
-    // seeds that differ by little would only change places of flows.
+    // Each server has a key, drawn from the seed. Hashing flow, server and seed as one number would
+    // be wrong: two similar seeds would give the same hashes to other flows.
     let mut draw = SplitMix64::seed_from_u64(seed ^ 0x7265_6e64_657a_0000);
     let keys: Vec<u64> = (0..servers).map(|_| draw.next_u64()).collect();
     let hash = |flow: u16, server: ServerId| SplitMix64::seed_from_u64(keys[server] ^ u64::from(flow)).next_u64();
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    // Where a server is lost, do its flows move evenly to the others, and no flow of another?
+    // If a server is lost, do only its flows move, and evenly to all other servers?
     #[test]
     fn a_lost_server_moves_its_own_flows_alone() {
         let (all, left) = (hashed(16_000, 16, 1), hashed(16_000, 15, 1));
@@ -174,7 +175,7 @@ mod tests {
         assert!(moved.iter().all(|flows| (40..100).contains(flows)), "{moved:?} of about 1,000");
         let first = all.iter().filter(|server| **server == 0).count();
         assert!((900..1_100).contains(&first), "{first} of 16,000 flows at one of 16 servers");
-        // Another seed is another hash, and not other places for the same flows.
+        // Does another seed give another hash, and not only exchange the flows of servers?
         let counts = |seed| {
             let all = hashed(4_096, 16, seed);
             let mut counts: Vec<usize> =
@@ -196,8 +197,9 @@ mod tests {
         };
         let [none, one, never, other] = counts(Balance::JoinShortestQueue);
         assert!(none == 0 && never == 0 && one > 2_800 && other > 2_800, "{one} and {other}");
-        // Of the six pairs the first server wins one, the two with the fewest two and a half each,
-        // the last none.
+        // There are six pairs of servers. The first server wins one of them. The two servers with
+        // the fewest requests win two each, and share the pair of both. The server with four
+        // requests wins none.
         let [first, one, never, other] = counts(Balance::TwoChoices);
         assert!((900..1_100).contains(&first) && never == 0, "{first}");
         assert!((2_350..2_650).contains(&one) && (2_350..2_650).contains(&other), "{one} and {other}");
@@ -211,7 +213,8 @@ mod tests {
         assert_eq!(share(Balance::FlowHash { zipf: 0.0 }, 1), 1.0);
         let alike = share(Balance::FlowHash { zipf: 0.0 }, 10_000);
         assert!(alike > 0.25 && alike < 0.27, "{alike}");
-        // The largest of 10,000 flows whose rates fall with the square has 6 / pi^2 of all.
+        // The rate falls with the square of the rank, so the largest of 10,000 flows has 6 / pi^2
+        // of the total.
         let large = share(Balance::FlowHash { zipf: 2.0 }, 10_000);
         assert!(large > 0.607 && large < 0.95, "{large}");
     }

@@ -17,14 +17,14 @@ pub(crate) trait VirtualEngine: Engine {
 
     /// Puts `arrival` into the socket of `owner`; false if that is full.
     fn arrive(&mut self, owner: WorkerId, arrival: Self::Arrival) -> bool;
-    /// The next calls are for `worker`, at the time `now`.
+    /// Says which worker makes the next calls, and at which time `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// The time that passes before the worker's `next` action: the cost of the last action. It
-    /// includes the cost of `next` if others see the result of `next` later. A job that has ended
-    /// gets its fate.
+    /// The virtual time from now to the worker's `next` action: the cost of the action before it.
+    /// If other workers see the result of `next` only when it is complete, its cost is included
+    /// too. Also gives its fate to a job that has ended.
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos;
-    /// The slices in which the paused `job` would run on if nothing arrived. Returns their length,
-    /// at least `slice`, and how many of them end with a pause; zero if unknown.
+    /// If nothing arrives, the paused `job` runs on in equal slices of at least `slice`. Returns
+    /// the length of such a slice, and how many of them end with a pause. Both are zero if unknown.
     fn slices(&self, _job: &Self::Job, _slice: Nanos) -> (Nanos, u64) {
         (Nanos::ZERO, 0)
     }
@@ -40,17 +40,18 @@ pub(crate) struct Driver<E: VirtualEngine> {
     workers: Box<[Worker<E::Job>]>,
     pub(crate) world: VirtualWorld<E::Job>,
     pub(crate) engine: E,
-    /// Time that all workers spent on steps, without searches that found nothing.
+    /// Time that all workers together spent on steps. A search that found nothing does not count.
     busy: Nanos,
 }
 
 /// What a worker does after an action.
 pub(super) enum Next {
-    /// It acts again when its time comes.
+    /// The worker acts again at its time in the event list.
     Later,
-    /// It starts a rare search, and other groups may have longer queues.
+    /// The worker is about to search rare places. Then another group with far longer queues may
+    /// give it a job.
     Balance,
-    /// It rests, after a search of this length that found nothing.
+    /// The worker rests, after a search that took this long and found nothing.
     Rest(Nanos),
 }
 
@@ -76,13 +77,14 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { policy, workers, world, engine, busy: Nanos::ZERO }
     }
 
-    /// What the workers' time was spent on.
+    /// The time that the workers spent on steps, and the part spent on waiting for one another.
     pub(super) fn worked(&self) -> Worked {
         Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
     }
 
-    /// How long all workers found nothing to do until `now`. A step counts from its beginning: that
-    /// is one step too early for each worker.
+    /// The time for which the workers found nothing to do until `now`, summed over all workers. The
+    /// whole step counts as busy when it begins, so the sum is too low by at most one step for each
+    /// worker.
     pub(super) fn idle(&self, now: Nanos) -> Nanos {
         now.times(self.workers.len() as u64).minus(self.busy)
     }
@@ -97,7 +99,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.policy.has_watchers()
     }
 
-    /// Delivers `came` to the socket of `owner` at `now`, no later than [`Driver::next_at`].
+    /// Delivers `came` to the socket of `owner` at `now`, which is no later than
+    /// [`Driver::next_at`].
     pub(crate) fn arrive(&mut self, now: Nanos, owner: WorkerId, came: E::Arrival) {
         self.world.now = now;
         self.world.acted = (now, WorkerId::MAX);
@@ -148,7 +151,8 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.rest(took);
     }
 
-    /// The worker begins `job` after `took` instead of resting. Without a job it searches again.
+    /// The worker finds `job` in another group and begins it after `took`, instead of resting.
+    /// Without a job it searches again after `took`.
     pub(super) fn go_on(&mut self, job: Option<E::Job>, took: Nanos) {
         let VirtualWorld { me, now, .. } = self.world;
         if let Some(job) = job {
@@ -158,8 +162,9 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.set(me, now.plus(took));
     }
 
-    /// Like [`Driver::act`], for one group. With `balances` it returns before a rare search. With
-    /// `until`, workers act in turn until one rests or the next action is later than that.
+    /// Lets the next worker of this group act. With `balances`, returns before a worker searches
+    /// rare places. With `until`, further workers act until one rests, or until the next action is
+    /// later than `until`.
     pub(super) fn act_in_group(&mut self, balances: bool, until: Option<Nanos>) -> Next {
         loop {
             let next = self.act_once(balances);
@@ -225,14 +230,14 @@ impl<E: VirtualEngine> Driver<E> {
 }
 
 impl<J> Worker<J> {
-    /// Skips the pauses of the current job that change nothing, from `first` on; false if there are
-    /// none.
+    /// Skips pauses of the current job, from `first` on, if they would change nothing. Returns
+    /// false if there is no pause to skip.
     #[inline(always)]
     fn leaves_out(&self, world: &mut VirtualWorld<J>, engine: &impl VirtualEngine<Job = J>, first: Nanos) -> bool {
         let Some((job, left, watch)) = self.turn.pauses() else { return false };
         let Some((slice, until)) = world.vain_pauses(watch, first) else { return false };
         let (ran, slices) = engine.slices(job, slice);
-        // The policy is asked after a slice that may be shorter than these.
+        // The policy decides after `left` of CPU time. A slice longer than that is not skipped.
         if slices == 0 || left < slice || until <= first {
             return false;
         }
@@ -241,7 +246,7 @@ impl<J> Worker<J> {
         true
     }
 
-    /// Adds the skipped time to the current job.
+    /// Adds the time of the skipped slices to the current job.
     #[inline]
     fn catch_up(&mut self, world: &mut VirtualWorld<J>, engine: &mut impl VirtualEngine<Job = J>, busy: &mut Nanos) {
         let Some((count, VainPauses { period, .. })) = world.left_out() else { return };
@@ -258,7 +263,7 @@ impl<J> Worker<J> {
 fn time_in_vain<J>(local: &Local, policy: &Policy, world: &VirtualWorld<J>) -> Nanos {
     let ([receive, look], workers) = (world.poll_and_look, policy.topology.workers);
     let named = usize::from(local.noticed.first().is_some());
-    // The worker that searches is in no job.
+    // The searching worker itself runs no job, so it does not count as stuck.
     let stuck = || (0..workers).filter(|worker| policy.is_stuck(*worker, world.now, world)).count();
     let time = |place: &SearchPlace| match place {
         SearchPlace::ReceiveOwn => receive,

@@ -1,20 +1,20 @@
-//! The event list: the next time of each worker, in a tournament tree. To change a time and to find
-//! the earliest takes few steps.
+//! The event list: the time of each worker's next action. It is a tournament tree, so changing a
+//! time and finding the earliest take few steps.
 
 use forebay::inside::sched::WorkerId;
 use forebay::time::Nanos;
 
-/// The next moment of each worker, or none.
+/// The time of the next action of each worker.
 #[derive(Debug)]
 pub(super) struct EventList {
     /// A complete tree of times, with worker numbers in the low bits. Each node (the root is 1)
     /// holds the smallest of its four children; of equal times, the lowest worker's. The leaves are
     /// the workers. Siblings are adjacent.
     nodes: Box<[[u64; 4]]>,
-    /// The earliest time and its worker, from the root; [`Nanos::MAX`] if all wait.
+    /// The earliest time and its worker; [`Nanos::MAX`] if all workers wait.
     pub(super) first: (Nanos, WorkerId),
-    /// Bits for a worker's number. The other bits are the time. With 1,024 workers they cover 208
-    /// days; a later time counts as never.
+    /// The low bits of an entry are the worker's number, and the others are the time. With 1,024
+    /// workers a time has up to 208 days; a later one counts as never.
     bits: u32,
 }
 
@@ -25,14 +25,15 @@ impl EventList {
     /// A list in which every worker waits for others.
     pub(super) fn new(workers: usize) -> EventList {
         let bits = workers.next_power_of_two().trailing_zeros();
-        // A power of four, and four at least: with fewer the root would be a leaf.
+        // The number of leaves is a power of four, and at least four. With fewer, the root would be
+        // a leaf.
         let leaves = 1 << bits.next_multiple_of(2).max(2);
         let mut event_list = EventList { nodes: vec![[u64::MAX; 4]; leaves / 2].into(), first: (NEVER, 0), bits };
         (0..workers).for_each(|worker| event_list.set(worker, NEVER));
         event_list
     }
 
-    /// `worker` acts at `time`; [`Nanos::MAX`] means that it waits for others.
+    /// Sets the time at which `worker` acts; [`Nanos::MAX`] if it waits for other workers.
     pub(super) fn set(&mut self, worker: WorkerId, time: Nanos) {
         let mut first = time.get().min(u64::MAX >> self.bits) << self.bits | worker as u64;
         let mut node = self.leaf(worker);
@@ -67,7 +68,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Is a time that does not fit beside the number of a worker never, and not soon?
+    /// Does a time that is too large for its bits count as never, instead of wrapping to an early
+    /// time?
     #[test]
     fn what_is_too_late_is_never() {
         let mut event_list = EventList::new(3);
@@ -78,7 +80,7 @@ mod tests {
     }
 
     proptest! {
-        /// Is the first always the earliest, and of several the one with the lowest number?
+        /// Is the first entry always the earliest, and of several equal times the lowest worker's?
         #[test]
         fn the_first_is_the_earliest(
             workers in 1_usize..40,

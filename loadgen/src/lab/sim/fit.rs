@@ -1,5 +1,4 @@
-//! Policies fitted to a workload: sizes and budgets that a server would choose, by the same
-//! estimators.
+//! Fits a policy to a workload: chooses pool sizes and slices by the server's own estimators.
 
 use super::Setup;
 use super::stability::{share_out, unstable_from};
@@ -14,13 +13,13 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// The workload and load for which a policy chooses sizes and budgets.
+/// A workload and a load, in the form of a server's measurements. Policies are made from it.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Settings of the user, or derived from the workload. The measurements are in the other
-    /// fields.
+    /// Settings of the user, and defaults that follow from the workload. The other fields stand for
+    /// measurements.
     pub tuning: Tuning,
-    /// Mean number of workers that the requests keep busy, including work beside their cost.
+    /// The mean number of busy workers. It includes the time of a request beside its cost.
     pub offered: f64,
     /// Service times of all classes together.
     pub times: ServiceTimes,
@@ -28,7 +27,8 @@ pub struct Fit {
     pub of_class: TimesOfClass,
     /// For each class, the number of requests and their total cost.
     pub by_class: [(u64, Nanos); CLASSES],
-    /// Time that each request takes of a worker beside its cost.
+    /// The time that each request takes of a worker beside its cost: receiving it and sending the
+    /// reply.
     pub beside: Nanos,
 }
 
@@ -38,9 +38,9 @@ const REQUESTS: f64 = 1e6;
 const DRAWS: u64 = 20_000;
 
 impl Fit {
-    /// A fit to `workload` at the share `load` of this many workers. Both include the time that
-    /// requests take beside their cost. The slice is ten times the smallest class's cost, within a
-    /// server's limits.
+    /// A fit to `workload` at the load `load`, a share of the capacity of `workers` workers. The
+    /// load includes the time of requests beside their cost. The slice is ten times the smallest
+    /// class's cost, within a server's limits.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
@@ -59,8 +59,8 @@ impl Fit {
         Fit::of(slice, workers, load, times, by_class, workload.time_beside())
     }
 
-    /// A fit to requests of these classes and costs, at the share `load` of this many workers. Each
-    /// request takes `beside` more than its cost. The slice is as in [`Fit::new`].
+    /// A fit to these requests, given by class and cost, at the share `load` of the workers'
+    /// capacity. Each request takes `beside` more than its cost. The slice is as in [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.
@@ -115,7 +115,7 @@ impl Fit {
         let unstable = match self.unstable_from(&made) {
             Some(bound) if bound < 1.0 => {
                 let holds = self.offered < bound * self.tuning.workers as f64;
-                // Rounded down: no load that is too much looks as if it were not.
+                // Rounded down, so that no load above the bound is shown as below it.
                 let bound = (bound * 1e3).floor() / 1e3;
                 if holds {
                     format!(", unstable from a load of {bound:.3} on")
@@ -134,9 +134,9 @@ impl Fit {
         made.name.entry().has_pools().then(|| unstable_from(&self.demands(made.sizes().len()), &made.sizes()))
     }
 
-    /// The workers' time, in any unit, that requests spend in each of `pools` pools. If classes are
-    /// known, each class begins in a pool of its own, as far as there are pools. Otherwise all
-    /// requests spend a slice in each pool but the last.
+    /// The CPU time that requests need in each of `pools` pools, in any unit. If classes are known,
+    /// each class has a pool of its own, and the last pool has all further classes. Otherwise a
+    /// request uses one slice in each pool in turn, and stays in the last pool.
     fn demands(&self, pools: usize) -> Vec<f64> {
         if self.tuning.classified {
             let mut demands = vec![0.0; pools];
@@ -151,7 +151,7 @@ impl Fit {
         (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
     }
 
-    /// The policy called `name`, and a server with these overheads that follows it.
+    /// The policy called `name`, and a server with these overheads under that policy.
     ///
     /// # Panics
     /// As [`Fit::policy`].
@@ -175,7 +175,7 @@ impl Fit {
         self
     }
 
-    /// The same fit, for policies that know the costs of these steps.
+    /// The same fit, and policies know the costs of the steps in `overheads`.
     pub fn knowing(self, overheads: &Overheads) -> Fit {
         self.tuned(|tuning| {
             tuning.yield_cost = overheads.yield_.max(Nanos::new(1));
@@ -183,15 +183,16 @@ impl Fit {
         })
     }
 
-    /// The policy called `name` as it begins to adapt. With `known`, as after long measurement.
+    /// The policy called `name` with its rule of adaptation, before the first measurement. With
+    /// `known` it has measured for long.
     pub fn adaptation(&self, name: PolicyName, known: bool) -> Adaptation {
         let tuning = self.tuning();
         let measured = tuning.measured.clone().filter(|_| known);
         Adaptation::new(name, Tuning { measured, ..tuning }, false)
     }
 
-    /// The budget that `auto` chooses for these service times; the slice, if `auto` lets no request
-    /// give way.
+    /// The budget that `auto` chooses for these service times. If `auto` lets no request give way,
+    /// the configured slice.
     pub fn budget(&self) -> Nanos {
         self.decision().ladders.first_limit().unwrap_or(self.tuning.budget)
     }

@@ -1,4 +1,4 @@
-//! A fleet: equal servers behind a balancer, in one virtual time.
+//! A fleet: equal servers behind a balancer, simulated in the same virtual time.
 
 use super::balance::{Balance, Balancer};
 use super::open_loop::spread_each;
@@ -7,13 +7,13 @@ use super::{ArrivingRequest, Setup, Tally};
 use forebay::time::Nanos;
 use std::cell::RefCell;
 
-/// The servers of a fleet and their balancer. A balancer takes no time.
+/// The size of a fleet and its balancer. Balancing takes no time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fleet {
     /// Servers in all; above zero.
     pub servers: usize,
-    /// Servers that are lost, fewer than [`Fleet::servers`]. The others get all requests, and know
-    /// their load.
+    /// How many servers are down; fewer than [`Fleet::servers`]. The remaining servers get all
+    /// requests, and their policies are made for this higher load.
     pub lost: usize,
     /// How the balancer chooses.
     pub balance: Balance,
@@ -25,9 +25,9 @@ impl Fleet {
         self.servers - self.lost
     }
 
-    /// Serves `arrivals`, requests of this many flows, on servers that are each like `setup`, and
-    /// counts them in `tally`. Returns the load of each server after the warm-up, as a share of its
-    /// capacity.
+    /// Serves `arrivals` on the remaining servers, and counts the requests in `tally`. Each server
+    /// is like `setup`, and there are `flows` flows. Returns the load of each server after the
+    /// warm-up, as a share of its capacity.
     ///
     /// # Panics
     /// If no server is left, or a request has no cost.
@@ -45,7 +45,7 @@ impl Fleet {
         // Each server's kernel hashes flows in its own way.
         let sockets = spread_each(self.left(), flows, workers, seed);
         let beside = setup.overheads.per_request();
-        // The work that came to each server after the warm-up.
+        // The work that arrived at each server after the warm-up.
         let mut came = vec![Nanos::ZERO; self.left()];
         let (mut since, mut until) = (None, Nanos::ZERO);
         let place = |servers: &Servers<'_>, request: &mut ArrivingRequest, flow: u16| {

@@ -1,5 +1,6 @@
-//! The gate of a server in virtual time. It drops a share of what a source sends, as the kernel
-//! does for a real server. Both decide by the same [`Controller`].
+//! The gate of a server in virtual time. Under overload it drops a share of each source's datagrams
+//! before they reach a socket. The same [`Controller`] decides for this gate and for the kernel's
+//! filter of a real server.
 
 use forebay::inside::Samples;
 use forebay::inside::net::SourcePrefix;
@@ -9,31 +10,32 @@ use forebay::time::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-/// The state between two decisions.
+/// A gate, with the counts of the last decision.
 pub(super) struct Gate<'a> {
     samples: &'a Samples,
     controller: Controller,
-    /// Decides about each datagram.
+    /// Draws which datagrams of a limited source to drop.
     dice: SplitMix64,
-    /// How much longer the times of the decisions are than those of the simulation.
+    /// The controller sees simulated times multiplied by this factor, as a server on scaled time
+    /// would.
     time_scale: u64,
     last: Counts,
 }
 
-/// What a server counts from its start.
+/// The totals of a server since its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) at: Nanos,
-    /// How long its workers found nothing to do, together.
+    /// The time for which its workers found nothing to do, summed over all workers.
     pub(super) idle: Nanos,
     /// Datagrams received.
     pub(super) received: u64,
-    /// Datagrams that found no room in their socket.
+    /// Datagrams that arrived at a full socket.
     pub(super) lost: u64,
 }
 
-/// Room for the samples of a server with `workers` workers, whose requests take `beside` more than
-/// their cost.
+/// Space for the gate's samples of a server with `workers` workers. A request takes `beside` more
+/// than its cost.
 pub(super) fn samples(workers: usize, beside: Nanos, time_scale: u64) -> Samples {
     Samples::new(workers, beside.times(time_scale), SourcePrefix::NETWORK, true)
 }
@@ -41,12 +43,13 @@ pub(super) fn samples(workers: usize, beside: Nanos, time_scale: u64) -> Samples
 impl<'a> Gate<'a> {
     /// An open gate that decides by `samples`.
     pub(super) fn new(samples: &'a Samples, time_scale: u64) -> Gate<'a> {
-        // Any constant: one request in so many is dropped, and no other draw uses the same stream.
+        // A fixed seed is enough: a run draws from this stream in one order, and no other code
+        // draws from it.
         let dice = SplitMix64::seed_from_u64(0x6761_7465);
         Gate { samples, controller: samples.controller(1.0), dice, time_scale, last: Counts::default() }
     }
 
-    /// The time between two decisions, at the least.
+    /// The shortest time between two decisions, in simulated time.
     pub(super) fn every(time_scale: u64) -> Nanos {
         Nanos::new(DECIDE_EVERY.get() / time_scale)
     }
@@ -60,7 +63,7 @@ impl<'a> Gate<'a> {
         share >= 1.0 || ((self.dice.next_u64() >> 11) as f64) < share * (1_u64 << 53) as f64
     }
 
-    /// Ends a period at `now`, after which a server of `workers` workers has these `counts`.
+    /// Decides at `now` by the difference between `counts` and the counts of the last decision.
     pub(super) fn decide(&mut self, counts: Counts, workers: usize, limits: &WaitLimits, now: Nanos) {
         let last = std::mem::replace(&mut self.last, counts);
         let (standing, shed) = self.samples.standing();
@@ -83,8 +86,9 @@ mod tests {
     use crate::lab::workload::{Arrivals, Workload};
     use forebay::inside::sched::MaxWait;
 
-    /// The parts of the requests of ten honest sources, and of one that asks for three times what
-    /// the server can do, that are answered. The gate's times are `scale` times the server's.
+    /// The share of answered requests: of ten honest sources together, and of a greedy source. The
+    /// greedy source asks for three times the capacity. `gate` is the gate's time scale, and
+    /// `scale` divides all times.
     fn answered(gate: Option<u64>, scale: u64) -> [f64; 2] {
         const WORKERS: usize = 2;
         let workload: Workload = "fixed:1ms".parse().expect("a form");
@@ -111,7 +115,7 @@ mod tests {
         [1, 2].map(|class| shares[class].1)
     }
 
-    // Does the gate keep a greedy source from taking what others ask for, at any time scale?
+    // Does the gate protect honest sources from a greedy one, at any time scale?
     #[test]
     fn a_greedy_source_gets_what_is_left() {
         let [honest, greedy] = answered(None, 1);

@@ -1,13 +1,13 @@
-//! Virtual time: what a server under a policy would do with given requests, without threads,
+//! Virtual time: how a server under a policy would treat given requests, computed without threads,
 //! sockets or a clock.
 //!
 //! [`simulate`] runs the worker code of the server's threads,
-//! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. `world` is the
-//! state on which that worker acts, and `model.rs` defines requests. Steps beside the work cost
-//! time ([`Overheads`]). Workers wait for one another where only one can be at a time
+//! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. Each worker
+//! acts on the state in `world`, and `model.rs` defines requests. Steps beside the work cost time
+//! ([`Overheads`]). Some places serve one worker at a time, so other workers wait
 //! (`world/contention.rs`). The same requests give the same result, bit for bit. Several servers
-//! behind a balancer are a [`Fleet`] in one virtual time (`servers.rs`), and so are the groups of
-//! one server.
+//! behind a balancer are a [`Fleet`]. Servers, and groups of a server, share one virtual time
+//! (`servers.rs`).
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with
 //! the length of the run.
@@ -68,20 +68,20 @@ pub struct Setup {
     pub classified: bool,
     /// Bounds of sockets, queues and packets.
     pub limits: Limits,
-    /// How long requests may wait, and their expected service. A request whose deadline leaves less
-    /// time than that does not begin.
+    /// The limits on waiting times, and the expected service times. A request does not begin if its
+    /// deadline is nearer than its expected service time.
     pub waits: WaitLimits,
-    /// When all workers stand still, and for how long, in the order of time. Requests arrive
-    /// meanwhile.
+    /// Pauses of all workers: the beginning and the length of each, in the order of time. Requests
+    /// arrive during pauses.
     pub pauses: Vec<(Nanos, Nanos)>,
-    /// How the server follows its measurements; `None` = it does not.
+    /// How the server changes its policy by measurements; `None` = the policy stays.
     pub follows: Option<Follows>,
-    /// How much longer the times of the gate's decisions are than those of the simulation; `None` =
-    /// the server has no gate.
+    /// The gate's time scale: the gate sees each simulated time multiplied by this. `None` = the
+    /// server has no gate.
     pub gate: Option<u64>,
 }
 
-/// How a server follows its measurements.
+/// How a server changes its policy by measurements.
 #[derive(Clone, Debug)]
 pub struct Follows {
     /// The policy in force, and the rule that changes it.
@@ -118,8 +118,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The bounds of `forebay serve`. Its sockets have 4 MiB, and a small datagram takes 832 bytes
-    /// of it.
+    /// The bounds of `forebay serve`. A socket's buffer has 4 MiB, of which a small datagram takes
+    /// 832 bytes.
     pub const SERVER: Limits = Limits {
         batch: BATCH,
         packets_per_worker: packets_per_worker(ROOM),
@@ -147,7 +147,7 @@ impl Setup {
         }
     }
 
-    /// Room for what each of `servers` servers notes for its gate; none without a gate.
+    /// Space for the gate's samples of each of `servers` servers; empty without a gate.
     fn samples(&self, servers: usize) -> Vec<Samples> {
         let of_server = |scale| gate::samples(self.workers(), self.overheads.per_request(), scale);
         (0..servers).filter_map(|_| self.gate.map(of_server)).collect()
@@ -158,23 +158,23 @@ impl Setup {
         self.groups.iter().sum()
     }
 
-    /// The time on clocks after `worked`, the time without pauses.
+    /// Converts the time without pauses into the time on a clock, which includes pauses.
     fn on_clock(&self, worked: Nanos) -> Nanos {
         let after = |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.plus(*length) } else { time };
         self.pauses.iter().fold(worked, after)
     }
 
-    /// The time without pauses until clocks show `time`.
+    /// Converts the time on a clock into the time without pauses.
     fn worked(&self, time: Nanos) -> Nanos {
         let before =
             |time: Nanos, (at, length): &(Nanos, Nanos)| if time >= *at { time.minus(*length).max(*at) } else { time };
         self.pauses.iter().rev().fold(time, before)
     }
 
-    /// The same server with the waits of `max_wait`, after it has measured `times`. A request that
-    /// is expected to end after its deadline does not begin.
+    /// The same server with the limits of `max_wait`, after it has measured the service times
+    /// `times`. A request does not begin if it is expected to end after its deadline.
     ///
-    /// `of_class`: the times of each class, if classes may be known.
+    /// `of_class`: the service times of each class, if the policy may know classes.
     pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let tuning =
             Tuning { max_wait, beside: self.overheads.per_request(), ..Tuning::new(self.workers(), Nanos::ZERO) };
@@ -183,8 +183,8 @@ impl Setup {
         Setup { waits, ..self }
     }
 
-    /// A server with these overheads. If waking costs time, its workers sleep as in `forebay
-    /// serve`.
+    /// A server with these overheads. If waking a worker costs time, idle workers sleep as in
+    /// `forebay serve`; otherwise they never sleep.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
         let sleeps = Rest { wait: Wait::Adaptive, nap_min: Nanos::from_millis(1) };
         let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::LOOKS };
@@ -192,8 +192,8 @@ impl Setup {
     }
 }
 
-/// The result of `setup` for `incoming`, whose requests are in the order of their times. All are
-/// served to their end.
+/// Simulates `setup` with the requests `incoming`, which are in the order of their times. Runs
+/// until each request has its fate.
 ///
 /// # Panics
 /// If a request comes to a socket that does not exist, or has no cost.
@@ -203,8 +203,8 @@ pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) 
     tally.into_inner()
 }
 
-/// Like [`simulate`], counted in a tally that `incoming` may read. Each request is drawn after the
-/// one before it has arrived.
+/// Like [`simulate`], but counts in a tally that `incoming` may read during the run. A request is
+/// drawn only after the request before it has arrived.
 ///
 /// # Panics
 /// As [`simulate`].

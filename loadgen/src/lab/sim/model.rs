@@ -1,4 +1,4 @@
-//! Requests in a simulation. Each has a cost, with a checkpoint after each step, and gets a fate.
+//! Requests in a simulation. A request has a cost and checkpoints, and ends with one fate.
 
 use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests, stretch};
@@ -16,7 +16,7 @@ use forebay::time::Nanos;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// All requests of a simulation, and what each step costs.
+/// All requests of one simulated group of workers, and the costs of steps.
 pub(super) struct CostModel<'a> {
     pub(super) setup: &'a Setup,
     now: Nanos,
@@ -25,21 +25,21 @@ pub(super) struct CostModel<'a> {
     requests: Requests,
     /// Free packets.
     pub(super) packets: usize,
-    /// For each worker: the request that ends with its current slice, and that request's fate.
+    /// For each worker: the request that ends with the current slice, and its fate.
     ending: Box<[Option<(RequestId, Fate)>]>,
-    /// What each worker knows about the queues from which it takes.
+    /// For each worker: its view of the queues, by which it sheds requests that waited too long.
     shedding: Box<[Shedding]>,
-    /// Interrupted requests in the server.
+    /// Requests in the server that a worker has interrupted.
     interrupted: usize,
     /// The cost of the current step so far.
     cost: Nanos,
     tally: &'a RefCell<Tally>,
-    /// How long requests may wait at present.
+    /// The present limits on waiting times.
     pub(super) waits: WaitLimits,
-    /// Datagrams that were received, and that found no room in their socket.
+    /// Datagrams received, and datagrams that arrived at a full socket.
     pub(super) received: u64,
     pub(super) lost: u64,
-    /// What the workers note for the server's gate, if it has one.
+    /// The gate's samples, and one writer for each worker; `None` without a gate.
     samples: Option<(&'a Samples, Vec<Sampler<'a>>)>,
     /// The server's measurements, if it measures.
     work: Option<Box<Work>>,
@@ -47,8 +47,8 @@ pub(super) struct CostModel<'a> {
 }
 
 impl<'a> CostModel<'a> {
-    /// The requests of this many idle workers, counted in `tally`, and noted in `samples` if the
-    /// server has a gate.
+    /// The requests of this many idle workers. They are counted in `tally`, and in `samples` for
+    /// the gate.
     pub(super) fn new(
         setup: &'a Setup,
         workers: usize,
@@ -110,8 +110,9 @@ impl<'a> CostModel<'a> {
         self.cost = self.cost.plus(more);
     }
 
-    /// Follows the measurements until `now`; returns the policy if it changes. `idle` is how long
-    /// workers found nothing to do since the start, `running` the ages of the current slices.
+    /// Lets the policy follow the measurements until `now`; returns the new policy if it changes.
+    /// `idle` is the time without work since the start, summed over workers. `running` has the ages
+    /// of the current slices.
     pub(super) fn follow(&mut self, now: Nanos, idle: Nanos, running: &[Nanos]) -> Option<Policy> {
         let Follows { adaptation, .. } = self.follows.as_mut()?;
         let recent = self.work.as_mut()?.recent(now, idle, running);
@@ -124,14 +125,14 @@ impl<'a> CostModel<'a> {
         Some(adaptation.made.policy.clone())
     }
 
-    /// Notes something about `request` for the gate, if there is one.
+    /// Records an event of `request` for the gate, if there is one.
     fn note(&mut self, request: RequestId, what: impl FnOnce(&mut Sampler<'a>, u64, u64, &Stay)) {
         let (Some((_, samplers)), Some(scale)) = (&mut self.samples, self.setup.gate) else { return };
         let Request { source, stay, .. } = self.requests.get(request);
         what(&mut samplers[self.worker], scale, u64::from(*source), stay);
     }
 
-    /// Notes that `request` does not begin, or does not go on, as a heavy one.
+    /// Records that `request` was refused: as a heavy request it may not begin, or not go on.
     fn refused(&mut self, request: RequestId) {
         let (heavy, stands) = (self.waits.heavy, self.shedding[self.worker].continuations_stand());
         self.note(request, |sampler, scale, source, stay| {
@@ -140,7 +141,7 @@ impl<'a> CostModel<'a> {
         });
     }
 
-    /// Ends a request that holds a packet without an answer.
+    /// Ends a request without an answer, and frees its packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
         self.work.iter_mut().for_each(|work| work.ended(request.class, request.stay.service, false));
@@ -155,12 +156,13 @@ impl<'a> CostModel<'a> {
         request
     }
 
-    /// An estimate of the requests in queues of continuations: one per worker is running.
+    /// Estimates how many requests wait in queues of continuations. It assumes that each worker
+    /// runs one of the interrupted requests.
     fn continuations(&self) -> usize {
         self.interrupted.saturating_sub(self.sockets.len())
     }
 
-    /// The fate of `request`, which is about to run, if it must not run.
+    /// If `request` must not run now, the fate with which it ends.
     fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
         let (waiting, limits) = (self.continuations(), &self.waits);
         let shedding = &mut self.shedding[self.worker];
@@ -187,8 +189,8 @@ impl<'a> CostModel<'a> {
         })
     }
 
-    /// Gives its `fate` to the `request` that ended with the worker's last slice. Returns the time
-    /// that this takes.
+    /// Ends the `request` whose last slice is over, with this `fate`. Returns the time to send the
+    /// reply; zero if there is none.
     fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
         if fate != Fate::Answered {
             self.end(request, fate);
@@ -332,7 +334,7 @@ impl Engine for CostModel<'_> {
     fn describe(&self, job: &RequestId) -> Description {
         let request = self.requests.get(*job);
         let class = self.setup.classified.then_some(request.class);
-        // A worker measures CPU time, and that includes checkpoints.
+        // A real worker measures CPU time, which includes checkpoints.
         let checkpoints = request.stay.service.get() / self.setup.checkpoint_step.get();
         let attained = request.stay.service.plus(self.setup.overheads.checkpoint.times(checkpoints));
         Description { class, attained }

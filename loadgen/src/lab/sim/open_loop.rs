@@ -1,4 +1,4 @@
-//! Arrivals drawn from a workload. Each flow has the socket to which it is hashed.
+//! Arrivals drawn from a workload. The flow of each request decides its socket.
 
 use crate::lab::workload::{Arrival, Arrivals, Shape, Workload};
 use forebay::inside::sched::WorkerId;
@@ -11,8 +11,8 @@ use rand_xoshiro::SplitMix64;
 pub struct ArrivingRequest {
     /// The arrival time; no earlier than the previous request's.
     pub at: Nanos,
-    /// The time at which the request should have arrived, from which its latency counts. No later
-    /// than `at`.
+    /// The time at which the request should have arrived; no later than `at`. Latency counts from
+    /// here.
     pub due: Nanos,
     /// The CPU time that the request needs; above zero.
     pub cost: Nanos,
@@ -29,13 +29,14 @@ pub struct ArrivingRequest {
 }
 
 impl ArrivingRequest {
-    /// A request of class 0 that comes to socket 0 when it should, counts, and never expires.
+    /// A request of class 0 for socket 0. It arrives when it should, is measured, and never
+    /// expires.
     pub fn new(at: Nanos, cost: Nanos) -> ArrivingRequest {
         ArrivingRequest { at, due: at, cost, class: 0, socket: 0, source: 0, deadline: Nanos::MAX, counts: true }
     }
 }
 
-/// An open loop of requests: they arrive whether or not the server keeps up.
+/// Parameters of an open loop: requests arrive whether or not the server keeps up.
 #[derive(Clone, Debug)]
 pub struct OpenLoop<'w> {
     /// The classes and costs of the requests, and how they arrive.
@@ -67,8 +68,8 @@ impl<'w> OpenLoop<'w> {
             .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
     }
 
-    /// All requests with their flows, in the order of their times, without sockets. The rates of
-    /// flows fall with their rank to the power of `zipf`.
+    /// All requests with their flows, in the order of their times, without sockets. The rate of a
+    /// flow falls with its rank to the power of `zipf`.
     pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
@@ -84,11 +85,11 @@ pub(crate) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
     spread_each(1, flows, sockets, seed).swap_remove(0)
 }
 
-/// The socket of each flow at each of `servers`, independently of one another. The first server has
-/// the sockets of [`spread`].
+/// The socket of each flow at each of `servers` servers; each server hashes independently. The
+/// first server has the sockets of [`spread`].
 pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
-    // Of the seed's own family and yet not the streams of times, costs and flows, which begin with
-    // the seed itself.
+    // Derived from the seed, but another stream than the times, costs and flows, which use the seed
+    // itself.
     let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
     let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
     (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()

@@ -1,9 +1,8 @@
 //! Simulates a run of a real server: the same requests at the same times and sockets.
 //!
-//! Times are divided by the run's time scale, so that costs are unscaled. Requests arrive when the
-//! generator *sent* them, as at the real server. Their latency counts from the time when they
-//! should have been sent, as the client measured it. So both figures include the generator's
-//! lateness.
+//! Times of the run are divided by its time scale, and costs are unscaled already. A request
+//! arrives when the generator *sent* it. Its latency counts from the time when it should have been
+//! sent, as on the real client. So both latencies include the generator's lateness.
 
 use super::{ArrivingRequest, Fit, Rest, Setup};
 use crate::lab::workload::{Recording, Trace};
@@ -11,20 +10,20 @@ use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{Made, PolicyName, Wait};
 use forebay::time::Nanos;
 
-/// The wake-up of emulated cores (`--burn sleep`), before the time scale. A busy core takes its
-/// next job when the last one ends in its own time, so only idle workers' threads have to wake.
-/// Waking and receiving take 35 to 80 us on the machine of [`Overheads::STOCK`], and longer if its
-/// two processors are busy.
+/// The time to wake the thread of an emulated core (`--burn sleep`), in real time. A busy core
+/// begins the next job without a wake-up, when its last job ends in its own time. So only idle
+/// workers pay this time. Waking and receiving take 35 to 80 us on the machine of
+/// [`Overheads::STOCK`], and longer if its two processors are busy.
 const EMULATED: Overheads = Overheads { wake: Nanos::from_micros(50), ..Overheads::NONE };
 
 /// Simulates a [`Trace`].
 pub trait Replay {
-    /// What each step costs. On real cores it is [`Overheads::STOCK`]. Emulated cores have the
-    /// overheads that they were charged, plus the wake-up of their threads divided by the time
-    /// scale.
+    /// The cost of each step. On real cores it is [`Overheads::STOCK`]. Emulated cores have the
+    /// overheads that the run charged them. Waking the thread of a core, divided by the time scale,
+    /// is added.
     fn costs_of_steps(&self) -> Overheads;
 
-    /// The costs and the load of the run, with default settings, for policies to fit.
+    /// The costs and the load of the run, with default settings. Policies are made from this fit.
     fn fit(&self) -> Fit;
 
     /// The policy called `name`, made from `fit`, and a server that follows it.
@@ -33,7 +32,7 @@ pub trait Replay {
     /// As [`Fit::policy`].
     fn server(&self, fit: &Fit, name: PolicyName) -> (Made, Setup);
 
-    /// What an idle worker did in the run; `rest` unless the run says otherwise.
+    /// How an idle worker waits: `rest`, except for emulated cores that slept at once.
     fn rest(&self, rest: Rest) -> Rest;
 
     /// All requests, in the order in which they were sent.
@@ -43,11 +42,11 @@ pub trait Replay {
 impl Replay for Trace {
     fn costs_of_steps(&self) -> Overheads {
         let threads = if self.emulated { EMULATED } else { Overheads::STOCK };
-        // Everything else lasts that many times as long.
+        // The run's clock is scaled: a step of a thread takes less unscaled time by this factor.
         let threads = threads.mapped(|step| Nanos::new(step.get() / self.time_scale));
         let wake = self.overheads.wake.plus(threads.wake);
-        // Emulated cores are threads, which were not charged for contention but had it, shorter by
-        // the time scale.
+        // Emulated cores were not charged for contention. Their threads did contend, but this real
+        // time is negligible after division by the time scale.
         let charged = Overheads { wake, serial: Nanos::ZERO, contend: Nanos::ZERO, ..self.overheads };
         if self.emulated { charged } else { threads }
     }
@@ -104,7 +103,7 @@ mod tests {
         Trace::parse(&format!("{header}\n{lines}")).expect("a run")
     }
 
-    /// Are times divided, costs left alone, and the generator's lateness charged from the intended
+    /// Are times divided by the time scale, and costs not? Does latency count from the intended
     /// time?
     #[test]
     fn requests_come_when_they_were_sent_and_count_from_when_they_should_have_been() {
@@ -120,8 +119,8 @@ mod tests {
         assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
     }
 
-    /// Does a server in virtual time have what the real one had: its wake-up, its sleep, its
-    /// policies' times?
+    /// Does the server in virtual time have the wake-up, the sleep and the time limits of the real
+    /// one?
     #[test]
     fn the_server_is_that_of_the_run() {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");

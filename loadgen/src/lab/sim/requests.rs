@@ -1,5 +1,5 @@
-//! The requests in the server, by number. A number is used again after its request has ended, so
-//! memory depends on the requests present and not on the length of the run.
+//! The requests in the server, by number. A number is used again after its request has ended. So
+//! memory depends on the requests present, and not on the length of the run.
 
 use super::ArrivingRequest;
 use forebay::fate::Fate;
@@ -33,7 +33,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A request that has just come.
+    /// A request that has just arrived.
     pub(super) fn new(incoming: &ArrivingRequest) -> Request {
         let &ArrivingRequest { at, due, cost, class, socket, source, deadline, counts } = incoming;
         let deadline = (deadline != Nanos::MAX).then_some(deadline);
@@ -47,7 +47,7 @@ impl Request {
     }
 }
 
-/// All requests that are under way.
+/// All requests that have arrived and not ended.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     places: Vec<Request>,
@@ -66,7 +66,8 @@ impl Requests {
             return id;
         }
         self.places.push(request);
-        // Sockets and packets bound the requests under way far below this.
+        // The bounds on sockets and packets keep the number of requests far below the range of this
+        // type.
         (self.places.len() - 1) as RequestId
     }
 
@@ -84,9 +85,9 @@ impl Requests {
     }
 }
 
-/// How far a request that still needs `left` gets in one slice. The slice ends at the first
-/// checkpoint after `ask_after` or `expires_after`, or with the request. Returns the work done, its
-/// time, and the fate with which the request ends; `None` if it pauses.
+/// Runs a request that still needs `left` for one slice. The slice ends at the end of the request,
+/// or at the first checkpoint after `ask_after` or `expires_after`. Returns the work done, the time
+/// taken with checkpoints, and the request's fate if it ends; `None` if it pauses.
 pub(super) fn stretch(
     left: Nanos,
     step: Nanos,
@@ -98,7 +99,7 @@ pub(super) fn stretch(
     if left <= step || until == Nanos::MAX && checkpoint == Nanos::ZERO {
         return (left, left, Some(Fate::Answered));
     }
-    // A checkpoint stands after each step but the last.
+    // There is a checkpoint after each step except the last.
     let checkpoints = (left.get() - 1) / step.get();
     let each = step.plus(checkpoint);
     let asked = until.get().div_ceil(each.get()).max(1);

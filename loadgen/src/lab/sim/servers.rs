@@ -1,5 +1,5 @@
-//! Servers side by side in one virtual time. Each request goes to one of them, and the earliest
-//! step of all is always the next.
+//! Several servers in one virtual time. Each request goes to one of them. The next step is always
+//! the earliest step of any server.
 //!
 //! A server has one or several groups of workers, each with a world of its own. An idle group takes
 //! work from a full group of its server (`help.rs`).
@@ -20,22 +20,23 @@ use std::cell::RefCell;
 /// The number of a server, counted from 0.
 pub(super) type ServerId = usize;
 
-/// Equal servers that share only the stream of requests.
+/// Equal servers with one common stream of requests.
 pub(super) struct Servers<'a> {
-    /// The groups of all servers, those of the first server first.
+    /// The groups of all servers, in the order of the servers.
     groups: Vec<Group<'a>>,
     /// Number of groups of each server.
     each: usize,
     /// When a worker of each group acts next.
     event_list: EventList,
-    /// When the groups next follow their measurements, and the interval; [`Nanos::MAX`] = never.
+    /// When the groups next evaluate their measurements, and the interval; [`Nanos::MAX`] = never.
     follow_at: Nanos,
     follow_every: Nanos,
-    /// The gate of each server, if they have gates, and when these next decide; [`Nanos::MAX`] =
-    /// never.
+    /// The gate of each server; empty without gates. All gates decide next at `gate_at`;
+    /// [`Nanos::MAX`] = never.
     gates: Vec<Gate<'a>>,
     gate_at: Nanos,
-    /// When sleepers next look at full groups; [`Nanos::MAX`] while no full group has waiting work.
+    /// When sleepers next look for full groups; [`Nanos::MAX`] while no full group has waiting
+    /// work.
     nap_until: Nanos,
     setup: &'a Setup,
     tally: &'a RefCell<Tally>,
@@ -50,8 +51,8 @@ struct Group<'a> {
 }
 
 impl<'a> Servers<'a> {
-    /// `count` idle servers, which count their requests in `tally`, and note them in `samples` if
-    /// they have gates.
+    /// `count` idle servers. Their requests are counted in `tally`, and sampled in `samples` for
+    /// the gates.
     pub(super) fn new(
         setup: &'a Setup,
         samples: &'a [Samples],
@@ -89,14 +90,14 @@ impl<'a> Servers<'a> {
         self.groups[server * self.each..][..self.each].iter().map(|group| group.driver.engine.in_flight()).sum()
     }
 
-    /// Serves `arrivals`, which are requests with their flows in the order of their times, until
-    /// all are done. `place` gives each a server, and a socket there.
+    /// Serves `arrivals` until all requests have ended. They are requests with their flows, in the
+    /// order of their times. `place` chooses a server for each request, and sets the socket there.
     pub(super) fn run(
         mut self,
         mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
         mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
     ) {
-        // Workers and their events have a time that stands still in pauses.
+        // Workers and their events use a time that leaves out pauses. Arrival times include pauses.
         let setup = self.setup;
         let at_of =
             |next: &Option<(ArrivingRequest, u16)>| next.as_ref().map_or(Nanos::MAX, |(came, _)| setup.worked(came.at));
@@ -127,8 +128,8 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Lets all groups follow their measurements. Nothing else happens before `at`. If nothing
-    /// happens for longer than the window, only the end of that time is evaluated.
+    /// Lets all groups evaluate their measurements and change their policies. Nothing else happens
+    /// before `at`. In a silence longer than the window, only the last evaluations are carried out.
     fn follow(&mut self, at: Nanos) {
         let now = self.follow_at;
         for group in 0..self.groups.len() {
@@ -161,7 +162,8 @@ impl<'a> Servers<'a> {
         self.gate_at = now.plus(self.setup.gate.map_or(Nanos::MAX, Gate::every));
     }
 
-    /// Delivers `came` to `server`, whose sockets are numbered over all its groups.
+    /// Delivers `came` to `server`. The number of its socket counts the sockets of all groups of
+    /// the server.
     fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
         if self.gates.get_mut(server).is_some_and(|gate| !gate.lets_in(came.source)) {
             return self.tally.borrow_mut().lost(came.class, None, Nanos::ZERO, came.counts);
@@ -175,7 +177,8 @@ impl<'a> Servers<'a> {
         self.doze(group, at);
     }
 
-    /// Lets `group` act. An only group acts again until it rests, or would act after `until`.
+    /// Lets `group` act once. If it is the only group, it acts until it rests, or until its next
+    /// action is later than `until`.
     fn act(&mut self, group: usize, until: Nanos) {
         let until = (self.groups.len() == 1).then_some(until);
         let mut next = self.groups[group].driver.act_in_group(self.each > 1, until);
@@ -192,7 +195,7 @@ impl<'a> Servers<'a> {
         self.doze(group, now);
     }
 
-    /// When a group acts next, and which; a single group needs no list.
+    /// The time of the next action and its group. A single group needs no event list.
     fn first(&self) -> (Nanos, usize) {
         if let [only] = &self.groups[..] { (only.driver.next_at(), 0) } else { self.event_list.first }
     }

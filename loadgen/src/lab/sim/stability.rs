@@ -1,8 +1,9 @@
-//! The stability bound of pools of fixed sizes, and sizes within that bound.
+//! The stability bound of pools, that is the load which they can just bear, and pool sizes within
+//! it.
 
-/// The load, as a share of the capacity of all workers, from which on a pool of these `sizes` falls
-/// behind, whatever the order. At most 1. `demands` is the CPU time that each pool needs, in any
-/// unit.
+/// The load from which on some pool falls behind, for pools of these `sizes` and in whatever order
+/// they serve. It is a share of the capacity of all workers, at most 1. `demands` has the CPU time
+/// that each pool needs, in any unit.
 ///
 /// # Panics
 /// If there is not one demand for each size.
@@ -16,12 +17,12 @@ pub(crate) fn unstable_from(demands: &[f64], sizes: &[usize]) -> f64 {
 }
 
 /// Divides `workers` among pools with these `demands` (CPU time in any unit), at least one for each
-/// pool. If `busy` workers are busy in all, the busiest pool is as little busy as possible.
+/// pool. On average `busy` workers are busy. The busiest pool is as little busy as possible.
 ///
-/// If that leaves a pool one worker, the pool is overloaded at some moments. Then each pool gets
-/// the workers that it keeps busy plus the square root of that number (square-root staffing: Halfin
-/// and Whitt, 1981). This rule does not apply if some pool could then hardly keep up, or not at
-/// all.
+/// A pool of one worker would be overloaded at some moments. If there is one, each pool gets
+/// workers in proportion to its demand plus the square root of this demand. This is square-root
+/// staffing (Halfin and Whitt, 1981). The rule does not apply if some pool could then hardly keep
+/// up, or not at all.
 pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize> {
     let total = demands.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let at_full_load = |demand: &f64| demand / total * workers as f64;
@@ -36,10 +37,10 @@ pub(crate) fn share_out(demands: &[f64], workers: usize, busy: f64) -> Vec<usize
     best(WELL_WITHIN).or(best(1.0)).unwrap_or(preferred).clone()
 }
 
-/// Up to this share of their stability bound, pools get a margin for light requests at the expense
-/// of heavy ones. Closer to the bound, the heavy queue is the longer one. Example: requests of 0.5
-/// us take 0.9 of 14 workers, requests of 500 us the rest. At .98 of its bound, 2+12 has a p99.9
-/// slowdown of 5, and 1+13 has 23.
+/// Up to this share of the stability bound, square-root staffing may be used. It gives light
+/// requests a margin at the expense of heavy ones. Closer to the bound, the heavy queue becomes the
+/// longer one. Example: requests of 0.5 us take 0.9 of 14 workers, requests of 500 us the others.
+/// At .98 of its bound, 2+12 has a p99.9 slowdown of 5, and 1+13 has 23.
 const WELL_WITHIN: f64 = 0.99;
 
 /// Divides `workers` among pools so that the largest need per worker is as small as possible.
@@ -58,7 +59,7 @@ fn in_proportion(needs: &[f64], workers: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Shares of the CPU time of extreme-bimodal and of `micropools`.
+    /// The CPU time of each of two pools: of extreme-bimodal, and of `micropools`.
     const EXTREME: [f64; 2] = [0.4975, 2.5];
     const MICROPOOLS: [f64; 2] = [0.9999, 0.2];
 
@@ -76,8 +77,8 @@ mod tests {
         assert_near(unstable_from(&[0.0, 1.0], &[1, 3]), 0.75);
     }
 
-    // Is what is recommended stable whenever any sizes are? Method: every mix of two pools in
-    // hundredths, every load in twentieths, against every division of the workers.
+    // If any division of the workers is stable, is the recommended one stable? Method: every mix of
+    // two pools in hundredths, every load in twentieths, every division of the workers.
     #[test]
     fn what_is_recommended_is_stable_where_anything_is() {
         let mut unstable = 0;

@@ -8,11 +8,12 @@ use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::time::Nanos;
 use hdrhistogram::Histogram;
 
-/// The possible fates of a simulated request. It can also be dropped at a full socket.
+/// The fates that a request can have here. A request at a full socket is dropped without one of
+/// them.
 pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
-/// The result of a simulation. Distributions contain the requests after the warm-up. Unanswered
-/// ones count as infinitely slow.
+/// The result of a simulation. Distributions contain the requests after the warm-up. An unanswered
+/// request counts as infinitely slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
@@ -31,27 +32,27 @@ pub struct Tally {
     waited: Nanos,
     /// When the last request ended.
     ended_at: Nanos,
-    /// What the workers' time was spent on; nothing under a reference, which has no workers.
+    /// How the workers spent their time; zero under a reference policy, which has no workers.
     worked: Worked,
-    /// When a policy that follows measurements changed, and to what.
+    /// Each change of a policy that follows measurements: the time, and the new policy in words.
     changes: Vec<(Nanos, String)>,
 }
 
-/// Above this utilisation a backlog that has grown does not shrink. The rest of the time is the
-/// run's beginning and end.
+/// Above this utilisation, workers cannot reduce a backlog. The missing hundredth is the beginning
+/// and the end of the run.
 const SATURATED: f64 = 0.99;
 
-/// The most changes of policy that are kept; a simulated day has some dozens.
+/// The most changes of policy that are kept. A simulated day has some dozens.
 const CHANGES_MAX: usize = 1_000;
 
-/// What the workers' time was spent on.
+/// How the workers spent their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Worked {
     pub(super) workers: u64,
-    /// Time of all workers in steps, without searches that found nothing.
+    /// Time that all workers spent on steps. A search that found nothing does not count.
     pub(super) busy: Nanos,
-    /// The part of it that workers spent waiting for one another at queues, sockets and the watch
-    /// set.
+    /// The part of `busy` that workers spent waiting for one another at queues, sockets and the
+    /// watch set.
     pub(super) contended: Nanos,
 }
 
@@ -80,7 +81,7 @@ impl Tally {
     }
 
     /// Counts a request of `class` that was not answered, and the CPU time that it has `used`.
-    /// `fate` is `None` if it was dropped before a socket.
+    /// `fate` is `None` if it was dropped before the server received it.
     pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, used: Nanos, counts: bool) {
         self.wasted = self.wasted.plus(used);
         match fate {
@@ -96,8 +97,8 @@ impl Tally {
         }
     }
 
-    /// The same tally of workers that share their work at `load`. A request takes a worker `beside`
-    /// more than its cost. Intervals need both figures, and the run cannot show them.
+    /// The same tally, for workers that share all work at `load`. A request takes `beside` more
+    /// than its cost. Confidence intervals need both figures, and the run cannot show them.
     pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
         let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
         let (mean, square) = (self.cost_sum / count, self.cost_squares / count);
@@ -116,14 +117,14 @@ impl Tally {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
     }
 
-    /// How many requests were answered too late. Then the CPU time of these, and of all that were
-    /// begun and not answered. Warm-up included.
+    /// How many requests were answered too late, and the wasted CPU time. Time is wasted on
+    /// requests that are answered too late, or begun and not answered. Includes the warm-up.
     pub fn late_and_wasted(&self) -> (u64, Nanos) {
         (self.late, self.wasted)
     }
 
-    /// The longest wait of any request, in whole microseconds: with this `--max-wait` all are
-    /// answered. `None` if some were not.
+    /// The longest wait of any request, rounded up to a microsecond. With this `--max-wait` all
+    /// requests would be answered. `None` if some were not answered, or too late.
     pub fn patience(&self) -> Option<Nanos> {
         let fates = self.fates();
         let patience = Nanos::from_micros(self.waited.get().div_ceil(1_000).max(1));
@@ -142,36 +143,36 @@ impl Tally {
         (*busy, *contended) = (busy.plus(more.busy), contended.plus(more.contended));
     }
 
-    /// Notes that a server follows another policy from `now` on.
+    /// Records that a server changes its policy at `now`.
     pub(super) fn changed(&mut self, now: Nanos, made: &Made) {
         if self.changes.len() < CHANGES_MAX {
             self.changes.push((now, made.chosen.clone()));
         }
     }
 
-    /// All changes of policies that follow measurements, at any server: when, and to what.
+    /// All changes of policies that follow measurements, at any server: the time, and the new
+    /// policy in words.
     pub fn changes(&self) -> &[(Nanos, String)] {
         &self.changes
     }
 
-    /// Whether a backlog grows through the run: the latency of a class is higher in the second
-    /// half, by more than chance. Near saturation a long spell of waiting looks the same. So the
-    /// run must also last for 20 relaxation times, as for an interval, or leave its workers no time
-    /// to catch up.
+    /// Whether a backlog grows: the latency of a class is higher in the second half of the run, by
+    /// more than chance. A long spell of waiting looks the same. So the run must also last 20
+    /// relaxation times (README of `stats`), or keep its workers busy nearly all the time.
     pub fn is_unstable(&self) -> bool {
         let count = self.latency_us.all().requests();
         let tells = self.memory.fits_into(count) || self.utilisation().is_some_and(|busy| busy > SATURATED);
         tells && self.latency_us.occurring().any(|(number, ..)| self.latency_us.sample(Some(number)).grows())
     }
 
-    /// The share of the workers' time until the last answer in which they were busy, warm-up
-    /// included. `None` under a reference.
+    /// The share of the workers' time in which they were busy, until the last answer and with the
+    /// warm-up. `None` under a reference policy.
     pub fn utilisation(&self) -> Option<f64> {
         self.share_of_time(self.worked.busy)
     }
 
     /// The share of the workers' time until the last answer that they spent waiting for one
-    /// another. It is part of [`Tally::utilisation`]; `None` under a reference.
+    /// another. It is part of [`Tally::utilisation`]; `None` under a reference policy.
     pub fn contention(&self) -> Option<f64> {
         self.share_of_time(self.worked.contended)
     }
@@ -187,7 +188,7 @@ impl Tally {
         self.latency_us.shares_within(limit.get())
     }
 
-    /// The share of all requests whose slowdown is above `slowdown`, with a resolution of a
+    /// The share of all requests whose slowdown is above `slowdown`, which is rounded to a
     /// thousandth.
     pub fn share_slower_than(&self, slowdown: f64) -> f64 {
         let limit = (slowdown * THOUSANDTHS * (1.0 + 1e-3)).round() as u64;
@@ -204,7 +205,8 @@ impl Tally {
         self.slowdown.blocks(self.memory)
     }
 
-    /// One percentile of the slowdown of all requests; infinite if unanswered requests reach it.
+    /// One percentile of the slowdown of all requests; infinite if it falls on an unanswered
+    /// request.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
         self.slowdown.percentile(None, percentile)
     }
@@ -228,12 +230,12 @@ pub(crate) struct Figure {
     stream: Batches,
 }
 
-/// The values of one class, or of all.
+/// The values (latencies or slowdowns) of one class, or of all classes together.
 #[derive(Clone, Debug, Default)]
 struct Class {
     /// The values of answered requests; allocated at the first answer.
     values: Option<Box<Histogram<u64>>>,
-    /// Their sum, for the mean.
+    /// The sum of `values`, for the mean.
     sum: f64,
     unanswered: u64,
 }
@@ -293,8 +295,8 @@ impl Figure {
         all.into_iter().chain(self.occurring().map(|(_, name, class)| (name, share(class)))).collect()
     }
 
-    /// The percentiles of `all` and of each class that occurred, with intervals for the `memory` of
-    /// the queue.
+    /// The percentiles of `all` and of each class that occurred. The intervals depend on the
+    /// `memory` of the queue.
     fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
         let (all, whole) = (self.all(), self.sample(None));
         let block = |class: &Class, sample: &Sample| {
@@ -311,7 +313,7 @@ impl Figure {
         class.sum / class.answered().max(1) as f64
     }
 
-    /// One percentile; infinite if unanswered requests reach it.
+    /// One percentile; infinite if it falls on an unanswered request.
     pub(crate) fn percentile(&self, class: Option<u8>, percentile: Percentile) -> f64 {
         self.of(class).block().percentile(percentile).unwrap_or(f64::INFINITY)
     }
@@ -382,7 +384,8 @@ mod tests {
         assert_eq!((tally.latency_mean(Some(1)), tally.ended_at()), (Nanos::ZERO, us(99)));
     }
 
-    // Is the patience at least 1 us, in whole microseconds, and for runs that answered all?
+    // Is the patience in whole microseconds, at least 1 us, and `None` if a request was not
+    // answered?
     #[test]
     fn patience_answers_all() {
         let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! Does virtual time do what the policies say, and always the same?
+//! Do workers in virtual time act as the policies say, and do runs repeat bit for bit?
 
 mod inputs;
 mod turns;
@@ -11,8 +11,8 @@ use forebay::inside::sched::{Patience, Policy, PolicyName, Tuning};
 use forebay::metrics::Percentile;
 use inputs::{named, offer, policies, with_patience, workload};
 
-// Has each request one fate, also where groups are of several sizes, and full? The bounds are so
-// small that each is met.
+// Does each request have one fate, also in groups of several sizes? Method: bounds so small that
+// sockets, packets and queues run full.
 #[test]
 fn under_every_policy_and_load_each_request_has_one_fate() {
     let workload = workload("bimodal:0.9:2us:100us");
@@ -44,9 +44,9 @@ fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     ArrivingRequest { class, ..ArrivingRequest::new(at, cost) }
 }
 
-// Does a worker hold no more than its packets, however many came before? Method: one packet and two
-// places in the socket. Two requests come while the second is at work and the third waits: one has
-// a place.
+// Does a worker hold at most its packets at a time, and use them again? Method: one packet, and two
+// places in the socket. Two requests arrive while one is served and one waits, so only one of them
+// has a place.
 #[test]
 fn packets_run_out_and_come_back() {
     let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy;
@@ -56,8 +56,8 @@ fn packets_run_out_and_come_back() {
     assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
 }
 
-// Is an answer late after the deadline, or once the client has left, and is its time wasted?
-// Method: one worker without checkpoints. Clients leave after 100 us. The third request waits for
+// Is an answer late after its deadline, or once its client has left, and is its CPU time wasted?
+// Method: one worker without checkpoints. Clients leave after 100 us. The third request waits
 // longer, and the fourth has a deadline.
 #[test]
 fn what_is_answered_late_is_wasted() {
@@ -77,9 +77,9 @@ fn what_is_answered_late_is_wasted() {
     assert_eq!(in_time, [("all", 0.5), ("short", 1.0), ("long", 0.0), ("class2", 0.0)]);
 }
 
-// Does a worker pay for what another one has received, and not for what it has received itself?
-// Method: each of two workers has a request. The first one receives what comes meanwhile, and runs
-// one of it; the second one runs the other.
+// Does a worker pay for a hop if it runs a request that another worker received, and only then?
+// Method: both workers serve a request. The first one receives two further requests, and runs one
+// of them; the second worker runs the other.
 #[test]
 fn what_another_worker_held_costs_a_hop() {
     let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named("global")).policy;
@@ -90,8 +90,8 @@ fn what_another_worker_held_costs_a_hop() {
     assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
 }
 
-// Does a pause cost those that come in it, or wait, what is left of it, and no other request?
-// Method: one worker, costs of 10 us, a pause from 100 us for 1 ms. The second request is at work.
+// Does a pause delay exactly the requests that arrive during it or are present? Method: one worker,
+// costs of 10 us, a pause of 1 ms at 100 us, while the second request is served.
 #[test]
 fn in_a_pause_workers_stand_still_and_requests_come() {
     let policy = Fit::new(&workload("fixed:10us"), 1, 0.5).policy(named("global")).policy;
@@ -102,8 +102,9 @@ fn in_a_pause_workers_stand_still_and_requests_come() {
     assert_eq!(latencies, [10, 1_010, 715, 10].map(Nanos::from_micros));
 }
 
-/// A workload at `load` on so many workers under `levels` for 16 at most, with the overheads of a
-/// Linux host. There are 400,000 requests. Setup and requests are `changed`.
+/// The result of `workload` at `load` on this many workers under `levels`, which is made for at
+/// most 16 workers. Steps have the costs of a Linux host. There are 400,000 requests. `changed`
+/// changes the setup and each request.
 fn levels_at(
     workload: &str,
     workers: usize,
@@ -122,8 +123,8 @@ fn levels_at(
     simulate(&setup, offer.arrivals(workers).map(changed.1)).of_queue(load, overheads.per_request())
 }
 
-// Does giving way leave heavy requests the capacity that they need? TPC-C on 14 workers at a load
-// of .98, under `levels`, and where capacity is never scarce.
+// Do heavy requests get the capacity that they need, although they give way? Method: TPC-C on 14
+// workers at a load of .98 under `levels`, with the rule for scarce capacity and without it.
 #[test]
 fn near_saturation_heavy_requests_do_not_starve() {
     let tallies = [false, true].map(|never| {
@@ -141,8 +142,9 @@ fn near_saturation_heavy_requests_do_not_starve() {
     assert!(scarce * 2.0 < never, "{scarce}, where it is never scarce {never}");
 }
 
-// Does a worker whose queues are full go on, and not look at once again at what has no room? Three
-// times as much comes as one worker can do, under the limits from before any measurement.
+// If its queues are full, does a worker continue its work, instead of looking again at once for
+// requests that have no room? Method: three times the capacity of one worker, under the limits
+// before any measurement.
 #[test]
 fn a_worker_without_room_works_on() {
     let workload = workload("fixed:300us");
@@ -154,8 +156,8 @@ fn a_worker_without_room_works_on() {
     assert!(useful > 0.95, "{useful} of the time");
 }
 
-// Is a run called unstable whose backlog grows to its end, and none at a load that its workers can
-// do? Yields and looks take what a load of .95 leaves.
+// Is a run unstable if its backlog grows to the end, and only then? At a load of .95, yields and
+// looks take the remaining capacity.
 #[test]
 fn a_backlog_that_grows_is_unstable() {
     let runs = [0.9, 0.95].map(|load| levels_at("extreme-bimodal", 14, load, (|_: &mut Setup| {}, |request| request)));
@@ -163,9 +165,8 @@ fn a_backlog_that_grows_is_unstable() {
     assert!(runs.each_ref().map(Tally::utilisation).is_sorted() && runs[1].utilisation() > Some(0.995));
 }
 
-// Does a backlog not stand in one group alone? The first of two groups of 16 workers gets 55 % of
-// the requests, as flows are hashed. Two groups that help only when they are idle have a p99.9
-// slowdown of 161.
+// Do groups share a backlog? Method: the first of two groups of 16 workers gets 55 % of the
+// requests. If a group helped only when it is idle, the p99.9 slowdown would be 161.
 #[test]
 fn the_longest_queues_are_relieved() {
     let mut count = 0;

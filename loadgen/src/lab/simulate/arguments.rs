@@ -203,8 +203,8 @@ impl SimulateArguments {
         self.overheads.unwrap_or(Overheads::STOCK)
     }
 
-    /// These arguments with a workload whose requests take time beside their cost, by the
-    /// overheads.
+    /// The same arguments, in which each request also takes the time to receive and answer it. The
+    /// overheads give this time.
     pub(super) fn settled(&self) -> SimulateArguments {
         let beside = self.overheads_or_stock().per_request();
         SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }

@@ -4,19 +4,19 @@ use super::bins::{Counts, bin_of, merge_into};
 use super::sample::Sample;
 use forebay::metrics::merge;
 
-/// The most batches. At this number, pairs of neighbours are merged and the batch length doubles.
-/// So there are 64 to 128 batches, enough to estimate variances over groups of many sizes. A run of
-/// 10^7 values needs about 1 MB.
+/// The most batches. At this number, neighbouring batches are merged in pairs, and later batches
+/// are twice as long. So there are 64 to 128 batches, enough to estimate variances over groups of
+/// many sizes. A run of 10^7 values needs about 1 MB.
 const BATCHES_MAX: usize = 128;
 /// Values in each of the first batches.
 const LENGTH_MIN: u64 = 16;
-/// Values that are sorted at a time. A smaller number would merge into a batch's bins too often.
+/// How many values are sorted together. With fewer, they would be merged into a batch too often.
 const PENDING_MAX: usize = 1_024;
-/// The shift of the class in a key; the bin is in the lower bits.
+/// In a key, the class is above this bit, and the bin is below it.
 const CLASS_SHIFT: u32 = 20;
 
-/// Consecutive batches of a stream of values of several classes. All classes share the limits of
-/// batches, so batch n of each class covers the same part of the stream.
+/// A stream of values of several classes, in consecutive batches. Batches of all classes end at the
+/// same places, so batch n of each class covers the same part of the stream.
 #[derive(Clone, Debug, Default)]
 pub struct Batches {
     /// The full batches.
@@ -32,7 +32,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds the next value of the stream, `f64::INFINITY` for a value that never came. Negative
+    /// Adds the next value of the stream; `f64::INFINITY` for an unanswered request. Negative
     /// values and NaN count as zero. `class` is below 16.
     pub fn record(&mut self, class: u8, value: f64) {
         debug_assert!(class < 16, "class {class} does not fit");
@@ -49,7 +49,8 @@ impl Batches {
     pub fn sample(&self, class: Option<u8>) -> Sample {
         let mut last = self.open.clone();
         merge_into(&mut last, &counted(&mut self.pending.clone()));
-        // An unfinished batch is a part of the one before it: all other ones have the same length.
+        // An unfinished batch is added to the one before it, so that all batches have about the
+        // same length.
         let mut batches = self.full.clone();
         match batches.last_mut() {
             Some(before) => merge_into(before, &last),

@@ -5,14 +5,14 @@ use forebay::metrics::merge;
 /// Counts by key, ascending, each key once.
 pub(super) type Counts = Vec<(u32, u32)>;
 
-/// Bits of a value's mantissa that select its bin: 128 bins for each power of two, so a bin is less
-/// than 0.8 % wide.
+/// This many bits of a value's mantissa are part of its bin: 128 bins for each power of two. So a
+/// bin is less than 0.8 % wide.
 const MANTISSA_BITS: u32 = 7;
 
 /// The bin of infinity, above the bin of every finite value.
 pub(super) const INFINITE: u32 = bin_of(f64::INFINITY);
-/// The bin of `value`: the upper bits of its representation, which have the order of positive
-/// numbers.
+/// The bin of `value`: the upper bits of its binary form. For positive numbers, these bits have the
+/// order of the values.
 pub(super) const fn bin_of(value: f64) -> u32 {
     if value > 0.0 { (value.to_bits() >> (52 - MANTISSA_BITS)) as u32 } else { 0 }
 }

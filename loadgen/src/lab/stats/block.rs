@@ -12,9 +12,9 @@ use std::ops::Deref;
 pub struct Block {
     #[serde(flatten)]
     values: metrics::Block,
-    /// The 95 % intervals of the percentiles. Their widths decide which percentiles are known; the
-    /// number of values would decide it only for independent values. They print with `known`, the
-    /// percentiles that [`Block::supports`].
+    /// The 95 % intervals of the percentiles. Their widths decide which percentiles are known. The
+    /// number of values would be a criterion only for independent values. They print with `known`,
+    /// the list of percentiles that [`Block::supports`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
 }
@@ -37,7 +37,7 @@ impl Block {
         Block { values, bounds: Some(bounds) }
     }
 
-    /// Whether the interval of `percentile` is narrow enough to know it.
+    /// Whether `percentile` is known: its interval is narrow enough.
     pub fn supports(&self, percentile: Percentile) -> bool {
         self.bounds.map_or_else(|| self.values.supports(percentile), |bounds| bounds.supports(percentile))
     }
@@ -54,9 +54,9 @@ impl Deref for Block {
 /// A 95 % interval of a positive figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end; 0 if the run is too short to tell.
+    /// The lower end; 0 if the run is too short to give one.
     pub low: f64,
-    /// The upper end; infinite if the run is too short to tell, or the figure itself is infinite.
+    /// The upper end; infinite if the run is too short to give one, or if the figure is infinite.
     pub high: f64,
 }
 
@@ -65,7 +65,7 @@ impl Interval {
     pub const UNKNOWN: Interval = Interval { low: 0.0, high: f64::INFINITY };
 }
 
-/// A figure counts as known up to this ratio of the upper to the lower end.
+/// A figure counts as known if the upper end is at most this many times the lower end.
 pub const PRECISION: f64 = 2.0;
 
 /// The 95 % interval of each percentile.

@@ -1,4 +1,4 @@
-//! How long a queue remembers, by theory. A run that is too short cannot show it.
+//! How long a queue remembers its past. Theory gives this time, because a short run cannot show it.
 
 /// A run must contain this many relaxation times.
 const RELAXATIONS_MIN: f64 = 20.0;
@@ -6,8 +6,8 @@ const RELAXATIONS_MIN: f64 = 20.0;
 /// How long a queue remembers its past, counted in requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// The length of a typical episode of waiting, at least: until one of the workers ends its
-    /// request.
+    /// The shortest length of a typical episode of waiting. It ends when one of the workers ends
+    /// its request.
     episode: f64,
     /// How long a backlog lasts.
     relaxation: f64,
@@ -20,7 +20,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Nothing is known but the sample.
+    /// No theory is used; only the values count.
     pub const UNKNOWN: Memory = Memory { episode: 1.0, relaxation: 0.0 };
 
     /// The memory of workers that share all work, at `load` (a share of their capacity).
@@ -31,8 +31,8 @@ impl Memory {
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }
     }
 
-    /// The same from the mean time of requests, `mean`, and the mean of their squared times,
-    /// `mean_square`. [`Memory::UNKNOWN`] if no request took any time.
+    /// Like [`Memory::of_queue`], from the mean time of requests and the mean of their squared
+    /// times. [`Memory::UNKNOWN`] if no request took any time.
     pub fn of_moments(load: f64, mean: f64, mean_square: f64) -> Memory {
         if mean > 0.0 { Memory::of_queue(load, mean_square / (mean * mean)) } else { Memory::UNKNOWN }
     }
@@ -43,14 +43,14 @@ impl Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
-    /// The memory counted in requests of this many servers together, each with a queue and this
-    /// memory. Episodes on different servers are independent, so as many values are worth as much
-    /// as on one server.
+    /// The memory of this many servers together, each with a queue and this memory; it counts
+    /// requests of all. Episodes on different servers are independent. So the same number of values
+    /// is worth as much as on one server.
     pub fn of_servers(self, servers: usize) -> Memory {
         Memory { relaxation: self.relaxation * servers as f64, ..self }
     }
 
-    /// The number of requests that a run needs.
+    /// The number of requests that a run needs before its intervals are trusted.
     pub fn requests_needed(self) -> f64 {
         RELAXATIONS_MIN * self.relaxation
     }
@@ -60,7 +60,7 @@ impl Memory {
         values as f64 >= self.requests_needed()
     }
 
-    /// To at most how many independent values `values` values are equivalent.
+    /// The most independent values to which `values` values can be equivalent.
     pub fn effective_most(self, values: u64) -> f64 {
         values as f64 / self.episode
     }

@@ -1,4 +1,5 @@
-//! Bounds of a quantile by order statistics of independent values. Their number may be a fraction.
+//! Bounds of a quantile by order statistics of independent values. The number of values may be a
+//! fraction.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
@@ -6,12 +7,12 @@ use statrs::function::beta::beta_reg;
 /// The share of intervals that may miss the quantile on each side.
 pub(super) const MISS: f64 = 0.025;
 
-/// An interval has an upper end only if so many independent values are expected above the quantile.
-/// By the binomial test 3.7 would be enough. But in dependent samples the number is an estimate,
-/// and runs that overestimate it would be believed first.
+/// An interval has an upper end only if at least this many independent values are expected above
+/// the quantile. By the binomial test 3.7 would be enough. But in dependent samples the number is
+/// an estimate, and a run that overestimates it would give too narrow an interval.
 const EVENTS_MIN: f64 = 6.0;
 
-/// The shares of a sample above the two ends of a quantile's interval.
+/// The ends of a quantile's interval, each as the share of the sample above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ranks {
     /// The sample's share above the upper end; `None` if the sample is too small.
@@ -21,8 +22,8 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks for the quantile that the share `above` (0 to 1) exceeds, in a sample of `values`
-    /// independent values. They invert the binomial test of that share.
+    /// The ends for the quantile that the share `above` (0 to 1) of all values exceeds, in a sample
+    /// of `values` independent values. They invert the binomial test of this share.
     pub(super) fn of(above: f64, values: f64) -> Ranks {
         let at_most = |few: f64| beta_reg(values - few, few + 1.0, 1.0 - above);
         let at_least = |many: f64| beta_reg(many, values - many + 1.0, above);
@@ -36,10 +37,10 @@ impl Ranks {
     }
 }
 
-/// The last number from `from` to `to` for which `holds` is true. It is true for all numbers
-/// before.
+/// The last number between `from` and `to` for which `holds` is true. `holds` must be true for all
+/// numbers before it.
 fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    // Halved to a thousandth of a rank, and far below in small samples.
+    // 40 halvings find a thousandth of a rank, and far less in small samples.
     for _ in 0..40 {
         let middle = f64::midpoint(from, to);
         if holds(middle) { from = middle } else { to = middle }
@@ -47,14 +48,14 @@ fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
     from
 }
 
-/// By which factor an interval is wider because its variance was estimated from `groups` groups (2
-/// or more).
+/// The factor by which an interval is wider, because its variance is estimated from only `groups`
+/// groups (2 or more).
 pub(super) fn widening(groups: usize) -> f64 {
     student(groups - 1) / Normal::standard().inverse_cdf(1.0 - MISS)
 }
 
-/// Standard errors from the mean to each end of its interval, with this many degrees of freedom (1
-/// or more).
+/// The half width of a 95 % interval of a mean, in standard errors, with this many degrees of
+/// freedom (1 or more).
 pub(super) fn student(freedom: usize) -> f64 {
     let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("a freedom above 0");
     student.inverse_cdf(1.0 - MISS)
@@ -64,15 +65,16 @@ pub(super) fn student(freedom: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Are ranks those of the textbook? Of 100 values the median is between the 40th and the 61st;
-    /// 6,000 bound p99.9.
+    /// Are ranks as in textbooks? The 40th and the 61st of 100 values bound the median, and 6,000
+    /// values bound p99.9.
     #[test]
     fn ranks_are_those_of_the_binomial_test() {
         let median = Ranks::of(0.5, 100.0);
         let (low, high) = (median.from_low.expect("a bound"), median.above_high.expect("a bound"));
         assert!((0.60..0.61).contains(&low) && (0.39..0.40).contains(&high), "{median:?}");
         assert_eq!(Ranks::of(0.001, 5_999.0).above_high, None);
-        // At most one of 6,000 values above p99.9 has a chance of 1.7 %, at most two one of 6 %.
+        // With probability 1.7 % at most one of 6,000 values is above p99.9; with 6 % at most two
+        // are.
         assert!(Ranks::of(0.001, 6_001.0).above_high.is_some_and(|above| (1.0..2.0).contains(&(above * 6_001.0))));
         assert_eq!(Ranks::of(0.5, 0.0), Ranks { above_high: None, from_low: None });
     }

@@ -1,4 +1,4 @@
-//! Quantiles of dependent values, with intervals.
+//! Quantiles of values that depend on one another, with confidence intervals.
 
 use super::bins::{Counts, INFINITE, bin_of, lower_edge, merge_into, upper_edge};
 use super::order::{Ranks, student, widening};
@@ -6,10 +6,10 @@ use super::{Block, Bounds, Interval, Memory};
 
 /// The fewest groups of batches from which a variance is estimated.
 const GROUPS_MIN: usize = 8;
-/// The number of groups of batches for the test of drift, which compares one half with the other.
+/// The number of groups of batches for the test of drift, which compares the halves of a run.
 const DRIFT_GROUPS: usize = 16;
-/// Student's 99.95 % quantile for the degrees of freedom of [`DRIFT_GROUPS`] in two halves. One
-/// stationary run in 1,000 exceeds it.
+/// Student's 99.95 % quantile for two halves of [`DRIFT_GROUPS`] groups together. One stationary
+/// run in 1,000 exceeds it.
 const DRIFT_MAX: f64 = 4.14;
 
 /// Values of a stream in consecutive batches.
@@ -20,7 +20,7 @@ pub struct Sample {
     count: u64,
 }
 
-/// Values in one group of batches, and how many of them are above a limit.
+/// The number of values in a group of batches, and the number of them above a limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     values: f64,
@@ -45,14 +45,14 @@ impl Sample {
         self.count
     }
 
-    /// The quantile below or at which the share `share` (0 to 1) of the values lies, at most 0.8 %
-    /// too high; 0 without values.
+    /// The value that the share `share` (0 to 1) of all values does not exceed. The result is at
+    /// most 0.8 % too high; 0 without values.
     pub fn quantile(&self, share: f64) -> f64 {
         if self.count == 0 { 0.0 } else { upper_edge(self.bin_below(1.0 - share)) }
     }
 
-    /// The 95 % interval of that quantile's long-run value. [`Interval::UNKNOWN`] if the run is too
-    /// short for the `memory` of its queue, or drifts.
+    /// The 95 % interval of the long-run value of [`Sample::quantile`]. [`Interval::UNKNOWN`] if
+    /// the run is too short for the `memory` of its queue, or drifts.
     pub fn interval(&self, share: f64, memory: Memory) -> Interval {
         if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
     }
@@ -62,17 +62,17 @@ impl Sample {
         Bounds::new(|percentile| self.interval(percentile.quantile(), memory))
     }
 
-    /// The percentiles, exact to 0.8 %, with confidence intervals. `memory` says for how long the
-    /// queue's samples stay correlated.
+    /// The percentiles, exact to 0.8 %, with confidence intervals. `memory` says how long values of
+    /// the queue stay correlated.
     pub fn block(&self, memory: Memory) -> Block {
         let endless = self.all.last().filter(|(bin, _)| *bin >= INFINITE).map_or(0, |(_, count)| u64::from(*count));
         let value = |rank| self.quantile(rank as f64 / self.count as f64);
         Block::from_ranks(self.count - endless, self.count, value).bounded(self.bounds(memory))
     }
 
-    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not
-    /// drift. A run from an idle start has figures that are too good, if anything. So the lower end
-    /// is useful before [`Sample::interval`] is known.
+    /// The 95 % interval, even if the run is too short for the `memory` of its queue, or drifts. A
+    /// run that starts idle has figures that are too good, if anything. So the lower end is useful
+    /// before [`Sample::interval`] is known.
     pub fn seen(&self, share: f64, memory: Memory) -> Interval {
         if self.count == 0 {
             return Interval::UNKNOWN;
@@ -85,8 +85,9 @@ impl Sample {
     }
 
     /// Whether less than the share `above` of the values is above `limit` in the long run, with the
-    /// confidence of [`Sample::seen`]. `None` if the run does not tell, or is too short for the
-    /// `memory` of its queue. A limit counts to 0.8 %; above `f64::MAX` is what never came.
+    /// confidence of [`Sample::seen`]. `None` if the run cannot decide, or is too short for the
+    /// `memory` of its queue. `limit` is exact to 0.8 %. Only unanswered requests are above
+    /// `f64::MAX`.
     pub fn is_below(&self, limit: f64, above: f64, memory: Memory) -> Option<bool> {
         let groups = self.groups_from(bin_of(limit) + 1);
         let share = self.above(limit);
@@ -95,7 +96,7 @@ impl Sample {
         (is_below || ranks.from_low.is_some_and(|least| share >= least)).then_some(is_below)
     }
 
-    /// The share of values above `limit`, which counts to 0.8 %.
+    /// The share of values above `limit`, which is exact to 0.8 %.
     pub fn above(&self, limit: f64) -> f64 {
         sum(&self.groups_from(bin_of(limit) + 1)).above / self.count.max(1) as f64
     }
@@ -110,8 +111,9 @@ impl Sample {
         let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
         let independent = above * (1.0 - above / values);
         let most = memory.effective_most(self.count).min(values);
-        // Batches shorter than the correlation time show too small a variance, and few groups an
-        // uncertain one: the least favourable size counts.
+        // If batches are shorter than the correlation time, the variance is too small. If groups
+        // are few, it is uncertain. So the size of groups that gives the fewest effective values
+        // counts.
         sizes(groups.len())
             .map(|size| {
                 let deviations = deviations(groups, size);
@@ -121,8 +123,8 @@ impl Sample {
             .fold(most, f64::min)
     }
 
-    /// Whether the share above the quantile differs between the first half and the second by more
-    /// than chance. Then a backlog grows, or the warm-up was too short. False if there are too few
+    /// Whether the share above the quantile differs between the halves of the run by more than
+    /// chance. Then a backlog grows, or the warm-up was too short. False if there are too few
     /// batches.
     pub fn drifts(&self, share: f64) -> bool {
         self.drift(share).abs() > DRIFT_MAX
@@ -133,8 +135,8 @@ impl Sample {
         [0.5, 0.9].into_iter().any(|share| self.drift(share) > DRIFT_MAX)
     }
 
-    /// The change of the share above the quantile from one half to the other, in standard errors; 0
-    /// if there are too few batches.
+    /// The change of the share above the quantile from the first half to the second, in standard
+    /// errors; 0 if there are too few batches.
     fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
@@ -154,7 +156,7 @@ impl Sample {
     }
 
     /// Each batch as a group, with its number of values above the quantile. If no value is above,
-    /// the values at the quantile count.
+    /// values equal to the quantile count.
     fn groups(&self, share: f64) -> Vec<Group> {
         self.groups_from(self.bin_below(1.0 - share))
     }
@@ -171,7 +173,7 @@ impl Sample {
 
     /// The lowest bin that has at most the share `above` of the values above it.
     fn bin_below(&self, above: f64) -> u32 {
-        // A hair more, since a share times a count is no whole number.
+        // Slightly more, because the product of a share and a count is rounded.
         let most = above * self.count as f64 * (1.0 + 1e-12);
         let mut left = self.count;
         let found = self.all.iter().find(|(_, count)| {
@@ -201,7 +203,7 @@ fn deviations(groups: &[Group], size: usize) -> Vec<f64> {
     groups.chunks(size).map(sum).map(|group| group.above - share * group.values).collect()
 }
 
-/// The variance of the sum of independent deviations around a common mean.
+/// The variance of the sum of independent deviations from a common mean, which is itself estimated.
 fn variance_of_sum(deviations: &[f64]) -> f64 {
     let count = deviations.len() as f64;
     count / (count - 1.0) * deviations.iter().map(|deviation| deviation * deviation).sum::<f64>()

@@ -1,4 +1,4 @@
-//! Streams whose quantiles are known.
+//! Are intervals right for streams whose quantiles are known?
 
 use super::*;
 use forebay::metrics::Percentile;
@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// `exp(X)` of a first-order autoregression with standard normal values: each share has the normal
-/// quantile's.
+/// `exp(X)`, where X is a first-order autoregression with standard normal values. So its quantiles
+/// are the `exp` of the normal quantiles.
 fn autoregression(seed: u64, correlation: f64, count: usize) -> Vec<f64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
@@ -41,15 +41,16 @@ fn sample(values: &[f64]) -> Sample {
     batches.sample(None)
 }
 
-/// How many of `runs` have an interval that holds `truth`, and how many have one at all.
+/// The number of `runs` whose interval contains `truth`, and the number of runs with an interval.
 fn held(runs: impl Iterator<Item = Sample>, share: f64, memory: Memory, truth: f64) -> (usize, usize) {
     let intervals: Vec<Interval> = runs.map(|run| run.interval(share, memory)).collect();
     let bounded = intervals.iter().filter(|interval| interval.high.is_finite() && interval.low > 0.0);
     (bounded.clone().filter(|interval| (interval.low..=interval.high).contains(&truth)).count(), bounded.count())
 }
 
-/// Do 95 % intervals hold the known quantiles of an autoregression, where 39 of 40 values repeat
-/// what is known? Runs of 20,000 values; with the intervals of independent values a quarter holds.
+/// Do 95 % intervals contain the known quantiles of an autoregression? Each value depends strongly
+/// on the one before: about 40 values tell as much as one independent value. With intervals for
+/// independent values, only a quarter would contain the quantile.
 #[test]
 fn intervals_hold_what_an_autoregression_has() {
     for (share, normal) in [(0.5, 0.0_f64), (0.9, 1.2816), (0.99, 2.3263)] {
@@ -59,7 +60,8 @@ fn intervals_hold_what_an_autoregression_has() {
     }
 }
 
-/// Do they hold those of M/M/1 at .8, whose memory is known? Runs of 312 relaxation times and more.
+/// Do intervals contain the quantiles of M/M/1 at load .8, whose memory is known? Runs last at
+/// least 312 relaxation times.
 #[test]
 fn intervals_hold_what_a_queue_has() {
     let memory = Memory::of_queue(0.8, 2.0);
@@ -70,12 +72,12 @@ fn intervals_hold_what_a_queue_has() {
     }
 }
 
-/// Is the interval of eight batches the one computed by hand? Of the values 1.05^1 to 1.05^128, 65
-/// are from the median on. Batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these: the squares of the
-/// deviations from 65 / 8 sum up to 136.875. With 8 / 7 for the common mean, and Student's 2.3646
-/// over 1.96 squared for eight groups, their variance is 227.69. So 65 * 63 / 227.69 = 17.98
-/// independent values know the median as well. Of as many, 4.39 are above the upper end with a
-/// chance of 2.5 %: 31 of 128. As many are below the lower end.
+/// Is the interval of eight batches the one computed by hand? The values are 1.05^1 to 1.05^128,
+/// and 65 are from the median on. The eight batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these 65.
+/// The squares of the deviations from 65 / 8 add up to 136.875. With 8 / 7 for the estimated mean,
+/// and (2.3646 / 1.96)^2 by Student for eight groups, their variance is 227.69. So the median is
+/// known as well as from 65 * 63 / 227.69 = 17.98 independent values. With probability 2.5 %, at
+/// most 4.39 of 17.98 values are above the upper end: 31 of 128. The lower end is symmetric.
 #[test]
 fn eight_batches_have_the_interval_of_the_textbook() {
     let value = |rank: usize| 1.05_f64.powi(rank as i32);
@@ -93,8 +95,9 @@ fn eight_batches_have_the_interval_of_the_textbook() {
     assert!((1.0..1.008).contains(&(high / value(97))), "{high}, and {}", value(97));
 }
 
-/// Is a share told from a limit where the count suffices, and only there? Of 1,000 values 2 % are
-/// 20. Then 10 have a chance of 1 %, and so have 31. Bursts need more.
+/// Is a share found to be below or above a limit only if there are enough values? Of 1,000 values,
+/// 2 % are 20. The probability of at most 10 is 1 %, and of at least 31 as well. Bursts need more
+/// values.
 #[test]
 fn a_share_is_below_a_limit_or_above_it_or_unknown() {
     for beyond in [f64::INFINITY, 101.0] {
@@ -114,7 +117,8 @@ fn a_share_is_below_a_limit_or_above_it_or_unknown() {
     assert_eq!(Batches::default().sample(None).is_below(2.0, 0.02, Memory::UNKNOWN), None);
 }
 
-/// Is a run that is too short for its queue, or for the percentile, unknown instead of narrow?
+/// Is the interval unknown, and not narrow, if a run is too short for its queue or for the
+/// percentile?
 #[test]
 fn short_runs_tell_nothing() {
     let values = mm1(1, 0.9, 3_000);
@@ -126,21 +130,22 @@ fn short_runs_tell_nothing() {
     assert!(!nothing.drifts(0.01) && !nothing.grows(), "nothing ends the program");
 }
 
-/// Does a backlog that grows drift, and do at most two stationary runs of 100?
+/// Does a run with a growing backlog drift, and at most two of 100 stationary runs?
 #[test]
 fn what_grows_drifts() {
     let drifting = (0..20).filter(|seed| sample(&mm1(*seed, 1.1, 20_000)).drifts(0.5)).count();
     assert!(drifting >= 18, "{drifting} of 20");
     let stationary = (0..100).filter(|seed| sample(&autoregression(*seed, 0.9, 5_000)).drifts(0.9)).count();
     assert!(stationary <= 2, "{stationary} of 100");
-    // What drifts has no interval, though one is seen.
+    // A run that drifts has no interval, but still a `seen` one.
     let fresh = autoregression(1, 0.0, 20_000).into_iter().enumerate();
     let grown = sample(&fresh.map(|(at, value)| if at < 10_000 { value } else { 1.5 * value }).collect::<Vec<_>>());
     assert!(grown.drifts(0.5) && grown.seen(0.5, Memory::UNKNOWN).high.is_finite());
     assert_eq!(grown.interval(0.5, Memory::UNKNOWN), Interval::UNKNOWN);
 }
 
-/// Are all values there, by class and together, with infinite ones, in a bounded number of batches?
+/// Are all values kept, by class and together, infinite ones included, in a bounded number of
+/// batches?
 #[test]
 fn batches_keep_every_value_in_bounded_memory() {
     let mut batches = Batches::default();
@@ -166,7 +171,7 @@ fn runs_have_the_interval_of_the_textbook() {
     }
 }
 
-/// Do the values of several runs count together?
+/// Does the joined sample have the values of several runs?
 #[test]
 fn runs_are_joined() {
     let runs: Vec<Sample> = (0..5).map(|seed| sample(&autoregression(seed, 0.9, 20_000))).collect();
@@ -177,13 +182,13 @@ fn runs_are_joined() {
     assert!(width(&joined) < width(&runs[0]), "{} and {}", width(&joined), width(&runs[0]));
 }
 
-// Does the width of intervals decide, never the number of values? The same 40,000 values in two
-// orders.
+// Do the widths of intervals decide what is known, and never the number of values? Method: the same
+// 40,000 values in two orders.
 #[test]
 fn the_width_decides_and_not_the_count() {
     let mixed: Vec<f64> = (0..40_000_u32).map(|number| f64::from(number * 7_919 % 1_000 + 1_000)).collect();
     let mut clustered = mixed.clone();
-    // Rare slow episodes: the highest values stand together, in four stretches.
+    // Rare slow episodes: the highest values come together, in four stretches.
     let mut slow = clustered.iter_mut().enumerate().filter(|(place, _)| place % 10_000 < 200);
     slow.by_ref().for_each(|(_, value)| *value *= 50.0);
     let supported = |values: &[f64]| {

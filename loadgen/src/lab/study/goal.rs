@@ -1,5 +1,5 @@
-//! What must hold, as on the command line. A goal is for a percentile, like `p99.9-slowdown<=10`.
-//! An SLO has several goals and a loss, like `p99.9<500us,loss<0.01%`.
+//! Goals of the command line. A goal limits a percentile, like `p99.9-slowdown<=10`. An SLO has
+//! several goals and a limit for losses, like `p99.9<500us,loss<0.01%`.
 
 use crate::lab::sim::{Figure, Tally};
 use crate::text::{factor, time};
@@ -35,8 +35,8 @@ impl Goal {
         self.values(tally).percentile(self.class, self.percentile)
     }
 
-    /// The figure for requests that never wait. `share` of them counts. Each takes one of `times`,
-    /// and `beside`.
+    /// The figure of the goal for requests that never wait. `share` is the quantile. Each request
+    /// takes one of `times`, and `beside` more.
     pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
         if times.count() == 0 {
             0.0
@@ -48,7 +48,7 @@ impl Goal {
         }
     }
 
-    /// The values that the goal is about: latencies or slowdowns.
+    /// The values that the goal limits: latencies or slowdowns.
     pub(super) fn values<'t>(&self, tally: &'t Tally) -> &'t Figure {
         if self.is_latency { &tally.latency_us } else { &tally.slowdown }
     }
@@ -111,17 +111,17 @@ impl FromStr for Goal {
     }
 }
 
-/// Both sides of `figure<=limit` or `figure<limit`, which mean the same of measured values.
+/// Both sides of `figure<=limit` or `figure<limit`. The two mean the same for measured values.
 fn sides(text: &str) -> Option<(&str, &str)> {
     let (figure, limit) = text.split_once('<')?;
     Some((figure.trim(), limit.strip_prefix('=').unwrap_or(limit).trim()))
 }
 
-/// What a run must hold.
+/// The conditions that a run must meet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Slo {
-    /// As it was written.
+    /// The text of the command line.
     pub(crate) text: String,
     /// One condition or several.
     #[serde(skip)]
@@ -131,7 +131,7 @@ pub(crate) struct Slo {
 /// One condition of an SLO.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Term {
-    /// The goal; `None` for a loss, which is what takes longer than any time.
+    /// The goal; `None` for a limit of losses, which counts requests without any answer.
     pub(crate) goal: Option<Goal>,
     pub(crate) limit: f64,
     /// The share of requests that may be above the limit.
@@ -200,7 +200,8 @@ mod tests {
         }
     }
 
-    // Are several conditions read, in short as well, and is what is none of them refused by name?
+    // Are several conditions read, also in their short forms, and is text that is no condition
+    // refused by name?
     #[test]
     fn an_slo_has_goals_and_a_loss() {
         let slo: Slo = "p99.9<500us, p50-slowdown-short<=3,loss<0.01%".parse().expect("an SLO");
@@ -218,8 +219,8 @@ mod tests {
         }
     }
 
-    // Is a run that is too short for its load known to be, where a count would have called p99.9
-    // known?
+    // Is the p99.9 of a run that is too short for its load reported as unknown? The number of
+    // values alone would make it known.
     #[test]
     fn short_runs_cannot_tell() {
         let workload: Workload = "extreme-bimodal".parse().expect("a preset");

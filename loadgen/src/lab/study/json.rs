@@ -1,5 +1,5 @@
-//! Simulations as JSON, for `simulate` and `plan`. A figure is `null` if it is infinite because too
-//! many requests were not answered.
+//! Simulations as JSON, for `simulate` and `plan`. If too many requests were not answered, a figure
+//! is infinite, which is `null`.
 
 use super::goal::Goal;
 use super::scenario::Scenario;
@@ -8,7 +8,7 @@ use crate::lab::sim::{FATES, Fleet};
 use forebay::time::Nanos;
 use serde_json::{Value, json};
 
-/// A document with `results` and their common conditions.
+/// A document with `results` and the conditions that all of them share.
 pub(crate) fn document(
     schema: &str,
     scenario: &Scenario<'_>,

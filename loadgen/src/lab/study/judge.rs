@@ -1,9 +1,9 @@
-//! Whether a policy holds a goal at a load: a simulation that goes on until its intervals tell.
+//! Judges whether a policy holds a goal at a load: simulates until the confidence intervals decide.
 //!
-//! A run from an idle start looks too good, because queues that grow and rare coincidences of long
-//! requests are still absent. So a goal *holds* only after a minimum length of the run (see
-//! [`Trial::least`]). It *fails* as soon as the interval of its percentile is above the limit. If
-//! neither happens within the most requests, it is undecided.
+//! A run starts with idle workers, so at first its figures are too good: long queues and rare
+//! coincidences of long requests are still absent. So a goal *holds* only after a minimum length of
+//! the run (see [`Trial::least`]). It *fails* as soon as the interval of its percentile is above
+//! the limit. If neither happens within the most requests, it is undecided.
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
@@ -18,32 +18,33 @@ use forebay::time::Nanos;
 use std::cell::RefCell;
 use std::iter;
 
-/// The minimum run has time for so many services of the longest class, one after another, on each
-/// worker.
+/// The minimum run has time for this many services of the longest class on each worker, one after
+/// another.
 const LONGEST_SERVICES: f64 = 1_000.0;
 /// A minimum run has at least this many requests, for percentiles beyond p99.
 const LEAST: u64 = 10_000;
-/// The first check of a run, in measured requests. Each further check comes after half as many
-/// again.
+/// A run is first checked after this many measured requests. Each further check comes after
+/// [`GROWTH`] times as many.
 const FIRST: u64 = 20_000;
 const GROWTH: f64 = 1.5;
-/// A class whose starvation is a failure has at least this share of the requests: 1,000 of 20
-/// million.
+/// A class with a smaller share of the requests is not checked for starvation. The share is 1,000
+/// of 20 million.
 const SHARE_MIN: f64 = 0.000_05;
-/// A class starves if its latency is this many times the time that one of its requests takes alone.
+/// A class starves if its slowdown is this many times the slowdown of one request that runs alone.
 const STARVED: f64 = 10.0;
 /// The quantile of a class's latency that is checked for starvation.
 const GUARDED: f64 = 0.99;
-/// Before [`FAR_UNTIL`] of the relaxation times that an interval needs, one spell of waiting may be
-/// the whole run. Until then, only a figure above this many times the limit fails.
+/// In a very short run, one spell of waiting may be the whole run: before [`FAR_UNTIL`] of the
+/// relaxation times that an interval needs. Until then, only a figure above this many times the
+/// limit fails.
 const FAR: f64 = 3.0;
 const FAR_UNTIL: f64 = 0.1;
 
-/// One policy at one load, with everything that is needed to judge it.
+/// The judgement of one policy at one load.
 struct Trial<'t> {
     goal: &'t Goal,
     memory: Memory,
-    /// Classes that must not starve: the number, and the slowdown from which on one starves.
+    /// Classes that must not starve: the number of each, and the slowdown from which on it starves.
     guarded: Vec<(u8, f64)>,
     /// The goal holds only after this many measured requests.
     least: u64,
@@ -51,8 +52,8 @@ struct Trial<'t> {
 }
 
 impl Scenario<'_> {
-    /// The fewest measured requests of a run at `load` after which a goal can hold. They cover 20
-    /// times the time in which a backlog relaxes, by theory. They also cover 1,000 services of the
+    /// The fewest measured requests of a run at `load` after which a goal can hold. By theory, they
+    /// cover 20 times the time in which a backlog relaxes. They also cover 1,000 services of the
     /// longest class.
     fn least(&self, load: f64, memory: Memory) -> u64 {
         let beside = self.workload.time_beside();
@@ -62,14 +63,15 @@ impl Scenario<'_> {
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
     }
 
-    /// The memory at `load` of workers that share all work; for a fleet, of each server.
+    /// How long a backlog affects later requests at `load`, if workers share all work. For a fleet,
+    /// each server's workers share.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
         Memory::of_queue(load, dispersion(&fit.times, fit.beside)).of_servers(self.fleet.map_or(1, Fleet::left))
     }
 
-    /// Why `load` is too much without any simulation, if it is: the system is unstable from `bound`
-    /// on.
+    /// The cause of a failure that needs no simulation: `load` is at least 1, or at least `bound`,
+    /// from which on the system is unstable.
     fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
         let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
         if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
@@ -80,7 +82,7 @@ impl Scenario<'_> {
         let alone = self.overheads.per_request().plus(self.overheads.wake).as_secs_f64();
         let guard = |(number, class): (u8, &crate::lab::workload::Class)| {
             let cost = class.cost.mean().as_secs_f64().max(1e-9);
-            // The goal itself says when its own class is too slow.
+            // If the goal is for one class, the goal itself says when this class is too slow.
             let is_goals = goal.class == Some(number) || self.workload.classes().len() == 1;
             let limit = if is_goals { f64::INFINITY } else { STARVED * (cost + alone) / cost };
             (class.share >= SHARE_MIN).then_some((number, limit))
@@ -90,8 +92,8 @@ impl Scenario<'_> {
     }
 
     /// Simulates `spec` at `load` until it is known whether `goal` holds, or for `most` measured
-    /// requests. Unstable loads get only a short run. With recorded requests, all of them are
-    /// simulated, and the verdict is as certain as they permit.
+    /// requests. An unstable load gets only a short run. Recorded requests are all simulated, and
+    /// then decide as far as they can.
     pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Simulation {
         let bound = self.unstable_from(spec, load).unwrap_or(1.0);
         let hopeless = self.hopeless(load, bound);
@@ -122,8 +124,8 @@ impl Scenario<'_> {
 }
 
 impl Trial<'_> {
-    /// The number of measured requests at the check after `measured`. The minimum run gets a check
-    /// of its own.
+    /// The number of measured requests at the next check after `measured`. The end of the minimum
+    /// run always has a check.
     fn next(&self, measured: u64) -> u64 {
         let next = (measured as f64 * GROWTH) as u64;
         if measured < self.least && next > self.least { self.least.min(self.most) } else { next.min(self.most) }
@@ -147,8 +149,8 @@ impl Trial<'_> {
         for (number, limit) in &self.guarded {
             let class = tally.slowdown.sample(Some(*number));
             let name = CLASS_NAMES[usize::from(*number)];
-            // A run that is long enough answers with its figure: few requests of a class need not
-            // say it twice over.
+            // In a run that is long enough, the figure itself decides. Its interval would be too
+            // wide in a class with few requests.
             let lowest = |sample: &Sample| match is_long {
                 true => sample.quantile(guarded),
                 false => sample.seen(guarded, memory(sample)).low / factor,
@@ -157,7 +159,8 @@ impl Trial<'_> {
                 return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
             }
             if is_long && class.grows() {
-                // A slow start may still be in a run of the least length.
+                // A run of the minimum length may still show a slow start as growth, so wait for
+                // twice that length.
                 let told = measured >= self.most.min(2 * self.least);
                 return told.then_some(Verdict::Fails(Cause::Grows(name)));
             }
@@ -166,13 +169,14 @@ impl Trial<'_> {
     }
 }
 
-/// The share of all values that are in `sample`; never zero.
+/// The number of values in `sample` as a share of all values; never zero.
 fn share(sample: &Sample, whole: &Sample) -> f64 {
     (sample.count() as f64 / whole.count().max(1) as f64).max(f64::MIN_POSITIVE)
 }
 
-/// The mean of the squared times over the square of the mean, including the time outside handlers.
-/// It is 1 for equal times, 2 for exponential ones, and 1 without any measurement.
+/// The mean of the squared times over the square of the mean. Times include `beside`, outside
+/// handlers. The result is 1 for equal times, 2 for exponential ones, and 1 without any
+/// measurement.
 fn dispersion(times: &ServiceTimes, beside: Nanos) -> f64 {
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     for (took, requests) in &times.bins {

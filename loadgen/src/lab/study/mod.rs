@@ -1,5 +1,5 @@
-//! The common part of `loadgen simulate` and `loadgen plan`: many simulations in virtual time, a
-//! search among them, and their results as a table and as JSON.
+//! The common part of `loadgen simulate` and `loadgen plan`. It runs many simulations in virtual
+//! time, searches among them, and prints results as a table and as JSON.
 
 pub(crate) mod goal;
 pub(crate) mod json;

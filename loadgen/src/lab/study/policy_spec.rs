@@ -16,7 +16,7 @@ pub(crate) enum PolicySpec {
 }
 
 impl PolicySpec {
-    /// How long the policy runs a request before the next one, if that is a parameter of the spec.
+    /// The quantum, if the policy's text gives one.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
             PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),

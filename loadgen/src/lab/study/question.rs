@@ -16,12 +16,12 @@ use std::ops::RangeInclusive;
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// The scenario of every simulation, except for the number of workers. Its number of requests
+    /// The conditions of every simulation, except for the number of workers. Its number of requests
     /// bounds each simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate in requests per second.
     pub(crate) rate: f64,
-    /// The planned rate is higher than the rate by this share.
+    /// The planned rate exceeds `rate` by this share of it.
     pub(crate) headroom: f64,
     pub(crate) goal: Goal,
     /// The numbers of workers to consider.
@@ -44,23 +44,24 @@ impl<'a> Question<'a> {
         self.scenario.workload.load_at(rate, workers * self.servers(), 1)
     }
 
-    /// The scenario of `spec` on `workers` workers, with the sizes that the estimators choose for
-    /// the planned rate.
+    /// The scenario of `spec` on `workers` workers. Pool sizes are those that a server would choose
+    /// for the planned rate.
     fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
         let flows = Scenario::flows_for(workers * self.servers());
         let scenario = Scenario { workers, flows, ..self.scenario.clone() };
         Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
 
-    /// Judges `spec` on `workers` workers at the planned rate, with requests drawn from `seed`, at
-    /// most `most`.
+    /// Judges `spec` on `workers` workers at the planned rate. At most `most` requests are drawn,
+    /// from `seed`.
     pub(crate) fn look(&self, spec: PolicySpec, workers: usize, seed: u64, most: u64) -> Simulation {
         let scenario = Scenario { seed, ..self.scenario_for(spec, workers) };
         scenario.judge(spec, self.load_at(self.planned_rate(), workers), &self.goal, most)
     }
 
-    /// The goal's figure for requests that never wait, if it is above the limit: then no number of
-    /// workers holds the goal. A request takes its cost, and the time to receive and answer it.
+    /// The figure of the goal for requests that never wait, if this figure is above the limit. Then
+    /// no number of workers holds the goal. A request takes its cost, and the time to receive and
+    /// answer it.
     pub(crate) fn impossible(&self) -> Option<f64> {
         let figure = self.alone(&self.goal, self.scenario.overheads.per_request(), DOUBT);
         (figure > self.goal.limit).then_some(figure)
@@ -72,8 +73,8 @@ impl<'a> Question<'a> {
         self.alone(goal, self.scenario.overheads.per_request().plus(wake), 0.0)
     }
 
-    /// The figure of `goal` if each request takes its cost and `beside`. The percentile is lowered
-    /// by `doubt` standard errors.
+    /// The figure of `goal` for requests that never wait and take `beside` more than their cost.
+    /// The percentile is lowered by `doubt` standard errors.
     fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
         let fit = self.scenario.fit(1.0);
         let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);
@@ -83,19 +84,20 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Costs drawn for a class whose costs vary. The highest percentiles of so few are uncertain.
+/// Costs drawn for a class whose costs vary. The highest percentiles of such a sample are
+/// uncertain.
 const DRAWS: f64 = 20_000.0;
-/// The margin in standard errors when a goal is refused without a simulation. By chance one in
-/// 30,000 exceeds it.
+/// The margin, in standard errors, for refusing a goal without a simulation. Chance exceeds it once
+/// in 30,000.
 const DOUBT: f64 = 4.0;
 
-/// Mean lengths of bursts, which are also the mean times between them.
+/// Mean lengths of bursts. The mean times between bursts are the same.
 const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
-/// The most requests of a simulation of a change, which is shown whether decided or not.
+/// The most requests of a simulation after a change. Its result is shown even if it is undecided.
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {
-    /// How the policy and the workers of `chosen` do after each possible change.
+    /// The results of the policy and the workers of `chosen` after each possible change.
     pub(crate) fn changes(&self, chosen: &Simulation, replayed: Option<&'a Replayed>) -> Vec<(String, Simulation)> {
         let (spec, workers) = (chosen.spec, chosen.workers);
         self.scenario.progress.set_message(format!("what {spec} does when things change"));

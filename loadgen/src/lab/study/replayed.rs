@@ -1,4 +1,4 @@
-//! The requests of a trace, simulated again.
+//! The requests of a trace, for simulations.
 
 use crate::lab::sim::ArrivingRequest;
 use crate::lab::sim::spread;
@@ -28,12 +28,13 @@ impl Replayed {
         Ok(Replayed { path: path.to_owned(), workload: offered.to_workload(), offered })
     }
 
-    /// Requests per second, on the scale of unscaled costs.
+    /// Requests per second of virtual time, in which costs are unscaled.
     pub(crate) fn rate(&self) -> f64 {
         self.offered.requests.len() as f64 / self.offered.seconds()
     }
 
-    /// Whether the requests arrive at several times, so that [`Replayed::rate`] means something.
+    /// Whether the requests arrive at more than one time. Otherwise [`Replayed::rate`] means
+    /// nothing.
     pub(crate) fn has_rate(&self) -> bool {
         let requests = &self.offered.requests;
         requests.iter().any(|request| request.intended != requests[0].intended)
@@ -44,9 +45,9 @@ impl Replayed {
         self.offered.deadline.map(|deadline| Nanos::new(deadline.get() / self.offered.time_scale))
     }
 
-    /// The requests in their order at their intended times, with their source ports, on a server of
-    /// this many workers. The times are stretched so that `rate` requests arrive per second.
-    /// Classes have the numbers of `workload`.
+    /// The requests in the order of sending, at their intended times, with their source ports, for
+    /// a server of this many workers. Times are stretched so that `rate` requests arrive per
+    /// second. Classes have the numbers of `workload`.
     pub(super) fn stretched(
         &self,
         rate: f64,
@@ -61,8 +62,8 @@ impl Replayed {
         let sockets = spread(u16::MAX, workers, seed);
         let mut last = Nanos::ZERO;
         requests.iter().map(move |request| {
-            // In the order of sending, which differs from that of intended times by the generator's
-            // lateness.
+            // The order is the order of sending. It differs from the order of intended times,
+            // because the generator was late.
             last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
             let arriving = ArrivingRequest {
                 class: numbers[usize::from(request.class)],
@@ -80,7 +81,8 @@ impl Replayed {
 mod tests {
     use super::*;
 
-    // Are times stretched to the rate, in order, with the classes that the workload has?
+    // Are times stretched to the rate, is the order kept, and do classes have the workload's
+    // numbers?
     #[test]
     fn a_trace_comes_at_another_rate() {
         let header = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=2ms workload=two";

@@ -1,4 +1,4 @@
-//! One simulation: a policy with its sizes and budgets at a load.
+//! Conditions of a simulation, and the run of one policy at one load.
 
 use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
@@ -12,7 +12,7 @@ use forebay::time::Nanos;
 use indicatif::ProgressBar;
 use std::cell::RefCell;
 
-/// The common conditions of all simulations in a report.
+/// The conditions that all simulations of a report share.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
@@ -47,33 +47,33 @@ pub(crate) struct Scenario<'a> {
     pub(crate) objective: Objective,
     /// The trace to replay instead of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
-    /// Recorded requests in their order, instead of drawn ones. Their times are stretched to the
-    /// load.
+    /// Recorded requests in their order, instead of drawn ones. Their times are stretched, so that
+    /// they give the load.
     pub(crate) stretched: Option<&'a Replayed>,
     /// How drawn requests follow one another.
     pub(crate) shape: Shape,
-    /// Counts simulated requests of every thread, and names the current simulation: `pools on 14
-    /// workers`. Of several at once, it names the one that started last.
+    /// Counts the simulated requests of all threads, and names the current simulation, as `pools on
+    /// 14 workers`. Of several at once, it names the one that started last.
     pub(crate) progress: ProgressBar,
 }
 
-/// The most steps between checkpoints of all requests of a simulation: a day of computing.
+/// The most steps between checkpoints, over all requests of a simulation: a day of computing.
 const STEPS_MAX: f64 = 1e11;
 /// Requests between two reports of progress, which are some milliseconds apart.
 const REPORTED: u64 = 1 << 14;
-/// The time between two decisions of a server. Its measurements cover [`WINDOW`] such times.
+/// The time between two decisions of a server. A measurement covers [`WINDOW`] of these times.
 const SECOND: Nanos = Nanos::from_secs(1);
 const WINDOW: u64 = 10;
 
-/// The most simulated seconds of a simulation. Simulated time ends at 1.8e10 seconds, and a server
-/// at ten times its capacity needs ten times as long.
+/// The most simulated seconds of a simulation. The clock of virtual time ends at 1.8e10 seconds,
+/// and a server at ten times its capacity needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
 /// The most requests that one simulation may measure, with this mean cost and this step between
 /// checkpoints.
 pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
     let steps = mean.as_secs_f64() / step.as_secs_f64();
-    // With a tenth of warm-up, and a little to spare.
+    // A tenth is added for the warm-up, and another tenth as a reserve.
     (STEPS_MAX / 1.2 / steps).min(1e18) as u64
 }
 
@@ -95,7 +95,7 @@ impl<'a> Scenario<'a> {
                 self.workload.mean(),
             ));
         }
-        // A balancer may send all to one server.
+        // In the worst case, a balancer sends all requests to one server.
         let seconds = (work / self.workers as f64).max(requests / self.rate(load));
         if seconds > SECONDS_MAX {
             return Err(format!(
@@ -150,7 +150,8 @@ impl<'a> Scenario<'a> {
         self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
     }
 
-    /// The load of the remaining servers if the requests for `load` on all servers come to them.
+    /// The load of each remaining server, if `load` of the whole fleet comes to the remaining
+    /// servers.
     pub(crate) fn load_of_left(&self, load: f64) -> f64 {
         self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
     }
@@ -160,7 +161,7 @@ impl<'a> Scenario<'a> {
         self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
-    /// The sizes with which `spec` starts unless some are given.
+    /// The pool sizes with which `spec` starts, if the user gives none.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
             PolicySpec::Server(policy) if spec.has_pools() => Some(self.fit(load).policy(policy).sizes()),
@@ -175,8 +176,8 @@ impl<'a> Scenario<'a> {
         Simulation { measured, ..self.run_on(spec, load, warmup, incoming, &RefCell::default()) }
     }
 
-    /// The requests at `load` with their source ports: `warmup` requests, then `most` that are
-    /// measured.
+    /// The requests at `load` with their source ports. First come `warmup` requests, then `most`
+    /// requests that are measured.
     pub(super) fn incoming(
         &self,
         load: f64,
@@ -205,8 +206,8 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// Simulates `spec` with `incoming`, of which the first `warmup` are not measured. The requests
-    /// amount to `load`, and are counted in `tally`.
+    /// Simulates `spec` with `incoming` and counts the requests in `tally`. The first `warmup`
+    /// requests are not measured. Together the requests make up `load`.
     pub(super) fn run_on(
         &self,
         spec: PolicySpec,
@@ -245,7 +246,7 @@ impl<'a> Scenario<'a> {
             }
         }
         let unstable_from = self.bound(of_server);
-        // A group at its own bound is as busy as all workers at theirs.
+        // At its own stability bound, a pool is as busy as all workers are at a load of 1.
         let busy = load / unstable_from.unwrap_or(1.0);
         let tally = tally.take().of_queue(busy, self.overheads.per_request());
         let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
@@ -254,9 +255,9 @@ impl<'a> Scenario<'a> {
         Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally, measured, verdict }
     }
 
-    /// A server under `policy` that follows its measurements if the policy does. If the warm-up is
-    /// as long as its window, it begins to measure with the run. In a shorter run, it starts as if
-    /// it had measured these requests before.
+    /// A server under `policy`. If the policy adapts, the server follows its measurements. After a
+    /// warm-up as long as the measured window, it starts without measurements. In a shorter run, it
+    /// starts as if it had already measured these requests.
     fn adapting(&self, policy: PolicyName, load: f64, warmup: u64) -> (Made, Setup, Fit) {
         let (made, setup, fit) = self.server(policy, load);
         if !policy.entry().adapts {
@@ -280,7 +281,7 @@ impl<'a> Scenario<'a> {
     }
 
     /// The load from which on the pools of `spec`, or the busiest server, cannot keep up. `None` if
-    /// this is the whole capacity.
+    /// there is no such bound below the whole capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
             PolicySpec::Server(policy) => {
@@ -291,12 +292,11 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// The load of the whole fleet at which its busiest server exceeds `of_server`, the bound of
-    /// one server.
+    /// The load of the whole fleet at which its busiest server reaches its own bound, `of_server`.
     fn bound(&self, of_server: Option<f64>) -> Option<f64> {
         let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
         let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
-        // Rounding alone is no bound.
+        // A share that exceeds 1 only by rounding gives no bound.
         match share.filter(|share| *share > 1.0 + 1e-9) {
             Some(share) => Some(of_server.unwrap_or(1.0) / share),
             None => of_server,
@@ -331,14 +331,13 @@ impl<'a> Scenario<'a> {
         (made, setup, fit)
     }
 
-    /// The fit at `load`: the slice, given or fitted, and the measurements that a server would
-    /// have.
+    /// The fit at `load`: a given or fitted slice, and the measurements that a server would have.
     pub(crate) fn fit(&self, load: f64) -> Fit {
         let fit = match self.replayed {
             Some(run) => run.offered.fit(),
             None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
         };
-        // What was recorded comes to all servers that are left.
+        // Recorded requests come to the whole fleet, so each remaining server has a part of them.
         let shared_by = self.replayed.and(self.fleet).map_or(1, Fleet::left);
         let tuning = Tuning {
             budget: self.slice.unwrap_or(fit.tuning.budget),

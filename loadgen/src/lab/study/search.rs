@@ -1,5 +1,5 @@
 //! Searches for the limit of a goal: the highest load, or the fewest workers, with which a policy
-//! holds it. Both use bisection. Runs with other seeds confirm the best policy of a plan.
+//! holds it. Both searches bisect. Runs with other seeds confirm the best policy of a plan.
 
 use super::goal::Goal;
 use super::parallel;
@@ -8,7 +8,7 @@ use super::question::Question;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
 
-/// The last simulation that holds a goal, and its neighbour that fails, if they exist.
+/// The two ends of a search: the last simulation that holds a goal, and its neighbour that fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {
     pub(crate) holds: Option<Simulation>,
@@ -16,7 +16,8 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// Bisects between a number that holds, or seems to, and one that fails. `look` tries a number.
+    /// Bisects between a number that holds, or seems to, and a number that fails. `look` tries one
+    /// number.
     fn between(
         (mut holds, mut fails): (usize, usize),
         mut edge: Edge,
@@ -57,21 +58,21 @@ pub(crate) fn max_load(scenario: &Scenario<'_>, spec: PolicySpec, goal: &Goal) -
 /// The outcome of a plan's search.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// Each policy on the fewest workers with which it holds the goal, or seems to. If it never
-    /// does, on the most workers.
+    /// For each policy, the run on the fewest workers with which it holds the goal, or seems to. If
+    /// no number holds, the run on the most workers.
     pub(crate) answers: Vec<Simulation>,
     /// The index of the policy that holds the goal on the fewest workers, confirmed with other
     /// seeds.
     pub(crate) chosen: Option<usize>,
-    /// The same policy on one worker fewer, which fails. `None` if so few workers cannot do the
-    /// work.
+    /// The same policy on one worker fewer, which fails. `None` if the search had no such number of
+    /// workers.
     pub(crate) less: Option<Simulation>,
 }
 
 /// The most requests of one step of a bisection.
 const BISECTED: u64 = 1_000_000;
-/// Near the limit, one worker fewer may need many more requests to decide. It gets this many times
-/// the requests of the chosen settings, and at least [`LESS_LEAST`].
+/// One worker fewer is near the limit, so a decision needs many requests. It gets at most this many
+/// times the requests of the chosen settings, or of [`LESS_LEAST`] if that is more.
 const LESS: u64 = 3;
 const LESS_LEAST: u64 = 500_000;
 
@@ -99,8 +100,8 @@ impl Question<'_> {
         Search { answers, chosen: None, less: None }
     }
 
-    /// Of the `open` answers that seem to hold, the one with the fewest workers; of several, the
-    /// one with the best figure.
+    /// Of the answers with an index in `open` that seem to hold, the one with the fewest workers.
+    /// Of several, the one with the best figure.
     fn best(&self, open: &[usize], answers: &[Simulation]) -> Option<usize> {
         let seeming = open.iter().copied().filter(|n| answers[*n].seems(&self.goal));
         let figure = |n: usize| self.goal.figure(&answers[n].tally);
@@ -108,14 +109,14 @@ impl Question<'_> {
         seeming.min_by(|a, b| workers(*a).cmp(&workers(*b)).then(figure(*a).total_cmp(&figure(*b))))
     }
 
-    /// The fewest workers, from `from` on, on which the goal seems to hold under `spec`.
+    /// The first run that seems to hold the goal under `spec`, with `from` workers or more.
     fn fewest(&self, spec: PolicySpec, from: usize) -> Simulation {
         let on = |workers: usize| {
             self.scenario.progress.set_message(format!("{spec} on {workers} workers"));
             self.look(spec, workers, self.scenario.seed, self.bisected())
         };
         let (from, most) = (from.max(least_of(spec)), *self.workers.end());
-        // From below, as the figure of a policy need not fall with every worker.
+        // The search goes up from `from`, because a figure may rise when a worker is added.
         let (mut fails, mut step, mut best) = (from - 1, 1, on(from));
         while !best.seems(&self.goal) {
             if best.workers == most {
@@ -137,9 +138,9 @@ impl Question<'_> {
         BISECTED.min(self.scenario.requests)
     }
 
-    /// `spec` on `workers` workers, with other seeds than in the bisection. The bisection chose
-    /// what looks best with its own seed. Returns the first run that fails, or else the one with
-    /// the worst figure.
+    /// Runs `spec` on `workers` workers with two other seeds, because the bisection chose the
+    /// number that looks best with its own seed. Returns a run that fails, or else the run with the
+    /// worst figure.
     fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64) -> Simulation {
         self.scenario.progress.set_message(format!("whether {spec} holds on {workers} workers"));
         let seed = self.scenario.seed;
@@ -149,7 +150,7 @@ impl Question<'_> {
         looks.into_iter().min_by(by).expect("there are two seeds")
     }
 
-    /// Removes workers from `answer` while the goal holds. Returns the first simulation that fails.
+    /// Removes workers from `answer` while the goal holds. Returns the first run that fails.
     fn descend(&self, answer: &mut Simulation) -> Option<Simulation> {
         while answer.workers > (*self.workers.start()).max(least_of(answer.spec)) {
             let most = LESS * answer.measured.max(LESS_LEAST);

@@ -16,10 +16,10 @@ pub(crate) struct Simulation {
     pub(crate) load: f64,
     /// The fleet, if there is one, and the load of its busiest server.
     pub(crate) fleet: Option<(Fleet, f64)>,
-    /// The sizes and budgets, in words.
+    /// Pool sizes and budgets, in words.
     pub(crate) chosen: String,
     /// The load from which on a pool, or the busiest server of a fleet, cannot keep up. `None` if
-    /// this is the whole capacity, or unknown.
+    /// there is no such bound below the whole capacity, or none is known.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
     /// Requests that were measured.
@@ -33,7 +33,7 @@ pub(crate) struct Simulation {
 pub(crate) enum Verdict {
     /// The goal holds, and no class starves.
     Holds,
-    /// The most requests do not decide.
+    /// The run ended at the most requests without a decision.
     Undecided,
     /// The goal does not hold.
     Fails(Cause),
@@ -44,14 +44,14 @@ pub(crate) enum Verdict {
 pub(crate) enum Cause {
     /// More work arrives than all workers can do.
     Overload,
-    /// From this load on, a pool gets more work than its workers can do.
+    /// A pool gets more work than its workers can do, from this load on.
     Sizes(f64),
-    /// From this load on, the busiest server of a fleet gets more work than it can do.
+    /// The busiest server of a fleet gets more work than it can do, from this load on.
     Server(f64),
     /// The percentile of the goal is above its limit.
     Goal,
-    /// A class takes more than ten times the time that it takes alone, and longer than the goal
-    /// allows. The number is its slowdown.
+    /// The latency of a class is above ten times what a request alone takes, and above the goal's
+    /// limit. The number is its slowdown.
     Starves(&'static str, f64),
     /// The latency of a class grows for as long as the run lasts.
     Grows(&'static str),
@@ -63,12 +63,12 @@ impl Simulation {
         self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
     }
 
-    /// Whether the goal is known to hold.
+    /// Whether the goal certainly holds.
     pub(crate) fn holds(&self) -> bool {
         self.verdict == Some(Verdict::Holds)
     }
 
-    /// Whether `goal` holds, or seems to if the run does not decide.
+    /// Whether `goal` holds. If the run is undecided, its figure decides.
     pub(crate) fn seems(&self, goal: &Goal) -> bool {
         self.holds() || self.verdict == Some(Verdict::Undecided) && goal.holds(&self.tally)
     }
@@ -78,7 +78,8 @@ impl Simulation {
         if let Some(Verdict::Fails(cause)) = self.verdict { Some(cause) } else { None }
     }
 
-    /// Whether the goal fails because of overload. Figures then depend on the length of the run.
+    /// Whether the goal fails because of overload. Then the figures depend on the length of the
+    /// run.
     pub(crate) fn is_hopeless(&self) -> bool {
         matches!(self.cause(), Some(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
     }

@@ -13,10 +13,10 @@ use forebay::time::Nanos;
 /// The percentiles of the table, beside the goal's percentile.
 const SHOWN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 
-/// A simulation, and the first cells of its line.
+/// A simulation, and the first cells of its lines.
 pub(crate) type Row<'s> = (Vec<String>, &'s Simulation);
 
-/// The table of `rows`, whose first cells have `titles`. With a goal, only the goal's class is
+/// The table of `rows`. `titles` are for the first cells. With a goal, only the goal's class is
 /// shown.
 pub(crate) fn render(titles: &[&str], goal: Option<&Goal>, rows: &[Row<'_>]) -> String {
     let mut shown = SHOWN.to_vec();
@@ -61,8 +61,8 @@ fn holds(simulation: &Simulation, goal: &Goal) -> &'static str {
     }
 }
 
-/// The slowdown and latency to show. With a goal: of its class. Without one: of all requests
-/// together, and then of each class if there are several classes.
+/// The slowdown and the latency to show, by class. With a goal, these are of the goal's class.
+/// Without one, they are of all requests together, and then of each class if there are several.
 fn told(simulation: &Simulation, goal: Option<&Goal>) -> Vec<(&'static str, [Block; 2])> {
     let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
     let mut blocks: Vec<_> = blocks.map(|((class, slowdown), (_, latency))| (class, [slowdown, latency])).collect();
@@ -81,8 +81,8 @@ fn figure(block: &Block, percentile: Percentile) -> String {
     factor(block.percentile(percentile)) + if block.supports(percentile) { " " } else { "?" }
 }
 
-/// Remarks on `simulation` beside its figures. Chosen sizes and budgets are mentioned only if it
-/// `is_new`.
+/// Remarks on `simulation` beside its figures. Sizes and budgets are mentioned only if `is_new`,
+/// that is if the line above has others.
 fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 8] {
     let Simulation { tally, chosen, fleet, unstable_from, measured, .. } = simulation;
     let cause = simulation.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string());
@@ -130,7 +130,7 @@ mod tests {
     use crate::lab::workload::Workload;
     use forebay::inside::emulation::overheads::Overheads;
 
-    // With a goal, is only its class told? Without one, all of several classes?
+    // With a goal, does the table show only its class? Without one, does it show all classes?
     #[test]
     fn a_goal_tells_its_class_alone() {
         let classes = |workload: &str, goal: Option<&str>| {

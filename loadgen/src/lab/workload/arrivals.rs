@@ -1,6 +1,6 @@
-//! The requests offered to a server: arrival time, cost and flow of each. The load generator and
-//! the simulator draw them here, so the same seed offers both the same requests. [`Shape`] is the
-//! shape of arrivals.
+//! The requests offered to a server: the arrival time, cost and flow of each. The load generator
+//! and the simulator draw them here, so both get the same requests from the same seed. [`Shape`] is
+//! the shape of arrivals.
 
 use super::Workload;
 use super::shape::{Gaps, Shape};
@@ -24,8 +24,8 @@ pub struct Arrival {
 
 /// An endless stream of arrivals in the order of their times: Poisson unless shaped otherwise.
 ///
-/// Times, costs and flows come from three streams of one seed that do not overlap. So a different
-/// workload keeps the times, and a different number of flows keeps times and costs.
+/// Times, costs and flows come from three independent streams of one seed. So another workload does
+/// not change the times. Another number of flows changes neither times nor costs.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'w> {
     workload: &'w Workload,
@@ -47,8 +47,8 @@ impl<'w> Arrivals<'w> {
         Arrivals { workload, flows, ranks: None, streams, gaps: Gaps::new(Shape::default(), rate) }
     }
 
-    /// The same arrivals from their beginning, on flows whose rates fall with their rank to the
-    /// power of `exponent` (Zipf): flow 0 has the highest. With 0 all flows have the same rate.
+    /// The same arrivals from their beginning. The rate of a flow falls with its rank to the power
+    /// of `exponent` (Zipf): flow 0 has the highest rate. With 0 all flows have the same rate.
     ///
     /// # Panics
     /// If `exponent` is below zero, or not finite.
@@ -91,7 +91,7 @@ fn streams(seed: u64) -> [Xoshiro256PlusPlus; 3] {
 mod tests {
     use super::*;
 
-    // Do the rates of flows fall as they should, and nothing else change?
+    // Do the rates of flows fall by the exponent, and do times and costs stay the same?
     #[test]
     fn flows_may_differ_in_their_rates() {
         let workload: Workload = "exponential:1us".parse().expect("a form");

@@ -15,16 +15,17 @@ pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
 /// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth
 /// of the mean. Far above it, the distribution's parameters overflow.
 pub const VARIATION_MAX: f64 = 1_000.0;
-/// The largest exponent of a Pareto cost, at which the cost hardly varies any more.
+/// The largest exponent of a Pareto cost. At this exponent the cost hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;
-/// The smallest exponent of a bounded Pareto cost. Near zero the logarithm of the cost is uniform.
+/// The smallest exponent of a bounded Pareto cost. Near zero, the logarithm of the cost is
+/// uniformly distributed.
 pub const BOUNDED_ALPHA_MIN: f64 = 0.01;
 
-/// The distribution of a class's CPU time. Parsing ensures the bounds of each variant; other code
-/// must keep to them.
+/// The distribution of a class's CPU time. Parsing ensures the bounds of each variant; code that
+/// makes one must keep to them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
-    /// Always the same. Above zero and at most [`COST_MAX`], as the means below.
+    /// All requests cost the same. Above zero and at most [`COST_MAX`], like the means below.
     Fixed(Nanos),
     /// Exponential: memoryless, coefficient of variation 1.
     Exponential {
@@ -42,11 +43,11 @@ pub enum Cost {
     Pareto {
         /// Above zero.
         mean: Nanos,
-        /// The exponent; above 1, where the mean is, and at most [`ALPHA_MAX`].
+        /// The exponent, at most [`ALPHA_MAX`]. Above 1, because otherwise there is no mean.
         alpha: f64,
     },
-    /// Bounded Pareto: a power law between two costs. Its variance is finite, and few requests may
-    /// have most of the time.
+    /// Bounded Pareto: a power law between two costs. Its variance is finite. A few requests may
+    /// need most of the CPU time.
     BoundedPareto {
         /// The smallest cost, above zero.
         low: Nanos,
@@ -112,7 +113,7 @@ impl Cost {
 
 /// The most costs that one file may hold: 80 MB in memory.
 pub const RECORDED_COSTS_MAX: usize = 10_000_000;
-/// The largest file that is read: 10 M lines with a class name and a comment here and there.
+/// The largest file that is read. It has room for 10 M lines with class names and some comments.
 pub const RECORDED_BYTES_MAX: u64 = 256 << 20;
 
 /// Costs as they were recorded, at least one, all above zero. Cheap to clone.
@@ -153,7 +154,7 @@ pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, Strin
     Ok(recorded(costs.into_iter().take(last + 1)))
 }
 
-/// One class for each list of costs; all costs are equally likely.
+/// Makes one class of each list of costs. All costs of all lists are equally likely.
 pub(super) fn recorded(costs: impl Iterator<Item = Vec<Nanos>> + Clone) -> Vec<Class> {
     let count: usize = costs.clone().map(|costs| costs.len()).sum();
     let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;
@@ -206,7 +207,8 @@ mod recorded_tests {
         format!("file:{}", file.path().display()).parse()
     }
 
-    // Are classes read by number, by name and by default, and comments and blank lines skipped?
+    // Are classes read by number and by name, and class 0 by default? Are comments and blank lines
+    // skipped?
     #[test]
     fn lines_are_costs_of_classes() {
         let classes = parse(RECORDING.as_bytes(), RECORDED_BYTES_MAX).expect("a recording");
@@ -220,8 +222,7 @@ mod recorded_tests {
         assert_eq!(long.cost.mean(), Nanos::from_micros(1_250));
     }
 
-    // Does a file become a workload whose mean is that of its lines, each of which is drawn equally
-    // often?
+    // Does a workload from a file have the mean of its lines, and is each line drawn equally often?
     #[test]
     fn every_line_is_drawn_equally_often() {
         let workload = workload(&file(RECORDING.as_bytes())).expect("a workload");
@@ -240,7 +241,7 @@ mod recorded_tests {
         }
     }
 
-    // Does each mistake name the line and what would be right?
+    // Does each error name the line, and what would be right?
     #[test]
     fn mistakes_are_located() {
         for (text, expected) in [
@@ -272,7 +273,7 @@ mod recorded_tests {
             assert!(error.contains(path) && error.contains(expected), "{error}");
         }
     }
-    // Does reading stop at the bound, whether or not the file has an end?
+    // Does reading stop at the bound, even in a file without an end?
     #[test]
     fn what_is_read_is_bounded() {
         let too_large = |read: Result<_, String>| read.is_err_and(|problem| problem == "it is larger than 256 MiB");

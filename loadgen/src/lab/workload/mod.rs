@@ -1,9 +1,9 @@
 //! Workloads: classes of requests, with their shares and costs.
 //!
 //! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`])
-//! or from one of the general [`FORMS`]. Parsing is a matter of the text alone, except for the form
-//! `file:PATH`, which reads that file. Drawing is pure: the caller brings the random numbers, so
-//! the same seed gives the same requests.
+//! or from one of the general [`FORMS`]. Parsing needs only the text, except for the form
+//! `file:PATH`, which reads that file. The caller of `draw` gives the random numbers, so the same
+//! seed gives the same requests.
 //!
 //! ```
 //! use loadgen::lab::workload::Workload;
@@ -35,8 +35,8 @@ use rand::{Rng, RngExt};
 
 /// A workload: one to [`forebay::fate::CLASSES`] classes whose shares sum to 1.
 ///
-/// A class's number is its place: `short` is number 0. Presets number their classes by cost, the
-/// cheapest first; in `bimodal:P:A:B`, `short` is the one of cost `A`.
+/// A class's number is its index: `short` is number 0. Presets number their classes by cost, the
+/// cheapest first. In `bimodal:P:A:B`, `short` is the class of cost `A`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     name: String,
@@ -54,7 +54,7 @@ pub struct Class {
 }
 
 impl Workload {
-    /// Requests without known costs, of classes with these shares. They have no load.
+    /// Requests of classes with these shares, whose costs are not known. They have no load.
     pub(crate) fn without_costs(name: String, shares: &[f64]) -> Workload {
         let class = |share: &f64| Class { share: *share, cost: Cost::Fixed(Nanos::ZERO) };
         Workload { name, classes: shares.iter().map(class).collect(), beside: Nanos::ZERO }
@@ -90,8 +90,8 @@ impl Workload {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }
 
-    /// The same workload, whose requests take a worker `beside` more than their cost, to be
-    /// received and answered. Rates and loads include it; costs do not.
+    /// The same workload. Each request takes a worker `beside` more than its cost, to be received
+    /// and answered. Rates and loads include this time; costs do not.
     pub fn with_time_beside(self, beside: Nanos) -> Workload {
         Workload { beside, ..self }
     }
@@ -102,7 +102,7 @@ impl Workload {
     }
 
     /// Requests per second that occupy the share `load` of `workers` workers. Each cost, and the
-    /// time beside it, is multiplied by `time_scale`.
+    /// time beside it, takes `time_scale` times as long.
     pub fn rate_at(&self, load: f64, workers: usize, time_scale: u64) -> f64 {
         load * workers as f64 / ((self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64)
     }
@@ -151,8 +151,8 @@ mod tests {
             ("tpcc", 19_068.0),
             ("rocksdb", 318_250.0),
             ("micropools", 1_199.9),
-            // Of the costs that its tasks have; the packet benchmark that it comes from published
-            // none.
+            // The mean cost by the costs of its tasks. The packet benchmark from which it comes has
+            // no published mean.
             ("packet-chain", 42_000.0),
         ];
         assert_eq!(published_ns.map(|(name, _)| name), PRESETS.map(|(name, _)| name));
@@ -194,7 +194,7 @@ mod tests {
             }
             let (mean, expected) = (sum_ns / f64::from(draws), workload.mean_seconds() * 1e9);
             // The rarest class, 0.01 % of micropools with a sixth of its mean, is drawn about 200
-            // times: good to 7 % of that sixth. All others are closer.
+            // times. So its sixth is exact to 7 %. All other classes are more exact.
             assert!((mean / expected - 1.0).abs() < 0.03, "{text}: drew a mean of {mean} ns, expected {expected} ns");
             assert!((shorts / f64::from(draws) - workload.classes()[0].share).abs() < 0.002, "{text}: share of short");
         }

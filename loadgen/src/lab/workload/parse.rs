@@ -44,7 +44,7 @@ pub const FORMS: [&str; 8] = [
 
 const MIX: &str = "mix:P@FORM+P@FORM...";
 
-/// The tolerance for the sum of the shares of a mix, which must be 1.
+/// The sum of the shares of a mix may differ from 1 by this much.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
 impl FromStr for Workload {
@@ -160,7 +160,8 @@ fn mix(text: &str, parts: &str) -> Result<Vec<Class>, String> {
     let class = |part: &str| {
         let (share, form_text) = part.split_once('@').ok_or_else(|| wrong_parts(text, MIX))?;
         let share = number(text, share, SHARE, is_share)?;
-        // A file has one class or several; neither it nor a mix in a mix is worth the trouble.
+        // A part of a mix may not be a file or a mix: such a form would need classes within
+        // classes.
         let classes = match ["file:", "mix:"].iter().any(|several| form_text.starts_with(several)) {
             true => Vec::new(),
             false => form(form_text)?,
@@ -191,8 +192,8 @@ mod tests {
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Numbers and durations of which some are right, some at a bound, and some far beyond all
-    /// sense.
+    /// Numbers and durations: some are right, some are at a bound, and some are far outside all
+    /// bounds.
     fn part() -> impl Strategy<Value = String> {
         prop_oneof![
             "[0-9]{1,24}(ns|us|ms|s|min|h)",
@@ -218,8 +219,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        // Is any text either a workload of which every draw is a cost within its bounds, or refused
-        // with what is allowed?
+        // Is any text either refused with a message about what is allowed, or a workload that draws
+        // only costs within its bounds?
         #[test]
         fn any_form_is_drawn_from_or_refused(
             form in prop::sample::select(vec![

@@ -1,5 +1,5 @@
-//! The shape of arrivals: how requests follow one another. In the long run every shape has the same
-//! rate.
+//! The shape of arrivals: how requests follow one another. All shapes have the same rate in the
+//! long run.
 
 use super::{Recording, Trace};
 use forebay::time::{Nanos, parse_duration};
@@ -22,11 +22,11 @@ const SHAPES: [(&str, &str); 7] = [
     ("file:PATH", "intended times of a trace (GET /capture), stretched to the rate, over and over"),
 ];
 
-/// The shortest and the longest mean length of a phase. Each phase is drawn, and with a mean of a
-/// microsecond an hour has billions.
+/// The shortest and the longest mean length of a phase. The length of each phase is drawn. With a
+/// mean of a microsecond, an hour has billions of phases.
 const PHASE_MIN: Nanos = Nanos::from_micros(1);
 const PHASE_MAX: Nanos = Nanos::from_secs(3_600);
-/// The most phases of `steps`: minutes of a day.
+/// The most phases of `steps`: the minutes of a day.
 const STEPS_MAX: usize = 1_440;
 
 /// How requests follow one another. All shapes have the same rate, the same shares and the same
@@ -43,18 +43,18 @@ enum Process {
     Constant,
     /// Gaps of mean 1.
     Gamma(Gamma<f64>),
-    /// Poisson at relative rates in turn, each for a time in seconds. With `drawn` this is the mean
-    /// of an exponential time: a Markov-modulated Poisson process.
+    /// Poisson arrivals at relative rates in turn, each for a time in seconds. With `drawn` this
+    /// time is the mean of an exponential one: a Markov-modulated Poisson process.
     Phases {
         phases: Arc<[(f64, f64)]>,
         drawn: bool,
     },
-    /// Poisson at a rate that swings by this share in a period of seconds.
+    /// Poisson arrivals at a rate that changes like a sine, by this share, in a period of seconds.
     Day {
         swing: f64,
         seconds: f64,
     },
-    /// Recorded times in units of the mean gap, from the first.
+    /// Recorded arrival times in units of the mean gap. The first is 0.
     Recorded(Arc<[f64]>),
 }
 
@@ -80,7 +80,7 @@ impl Shape {
         )
     }
 
-    /// The shape for text, after a comma; empty for Poisson arrivals.
+    /// The shape for a text, after a comma; empty for Poisson arrivals.
     pub fn told(&self) -> String {
         if self.process == Process::Poisson { String::new() } else { format!(", arrivals {self}") }
     }
@@ -175,7 +175,7 @@ fn recorded(path: &Path) -> Result<Process, String> {
     Ok(Process::Recorded(times.into()))
 }
 
-/// The times of arrivals in a shape, one after the other.
+/// Draws the times of arrivals of a shape, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     process: Process,
@@ -190,7 +190,7 @@ pub(super) struct Gaps {
 
 impl Gaps {
     pub(super) fn new(Shape { process, .. }: Shape, rate: f64) -> Gaps {
-        // The phase before the first has just ended.
+        // Start at the end of the last phase, so that the first arrival begins phase 0.
         let phase = if let Process::Phases { phases, .. } = &process { phases.len() - 1 } else { 0 };
         Gaps { process, rate, at: 0.0, count: 0, phase, phase_ends: 0.0 }
     }
@@ -206,7 +206,8 @@ impl Gaps {
                 (begun as f64 + times[self.count % times.len()]) / self.rate
             }
             Process::Day { swing, seconds } => loop {
-                // By thinning: candidates come at the highest rate.
+                // Thinning: candidates arrive at the highest rate, and each is kept with
+                // probability rate / highest rate.
                 self.at += exponential(random) / (self.rate * (1.0 + swing));
                 let rate = 1.0 + swing * (TAU * self.at / seconds).sin();
                 if random.random::<f64>() * (1.0 + swing) < rate {
@@ -218,7 +219,8 @@ impl Gaps {
                 if next <= self.phase_ends {
                     break next;
                 }
-                // Exponential gaps have no memory: what is left of one begins anew with the phase.
+                // Exponential gaps have no memory, so the rest of a gap may be drawn again at the
+                // next phase.
                 self.at = self.phase_ends;
                 self.phase = (self.phase + 1) % phases.len();
                 let length = if *drawn { exponential(random) } else { 1.0 };

@@ -1,20 +1,20 @@
-//! The paths that a source file names, in `use` declarations and elsewhere: comments and literals
-//! are none.
+//! Finds the paths that a source file names, in `use` declarations and elsewhere. Comments and
+//! literals do not count.
 //!
-//! A visitor of syn would not be shorter. syn leaves what stands in a macro as tokens, and these
+//! A visitor of syn would not be shorter: syn leaves the content of macros as tokens, and these
 //! name paths too.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
-/// A path as it is written, `use` groups taken apart. Single words are paths too.
+/// A path as it is written, with `use` groups taken apart. A single word is a path too.
 pub(crate) struct Named {
-    /// Its segments; the last is `*` for a glob. From the root of Forebay if `in_crate`, under
-    /// which the load generator stands as `loadgen`.
+    /// The segments of the path; the last one is `*` for a glob. If `in_crate`, they begin at the
+    /// root of Forebay, under which the load generator is `loadgen`.
     pub(crate) segments: Vec<String>,
     /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own
     /// name.
     pub(crate) in_crate: bool,
-    /// The module that names it, where a file has several.
+    /// The module that names it, if a file has several.
     pub(crate) module: Vec<String>,
     /// Whether a `use` names it.
     pub(crate) is_use: bool,
@@ -59,7 +59,7 @@ fn read(tokens: TokenStream, module: &[String], prefix: &[String], mut is_use: b
     }
 }
 
-/// Reads the path that begins with `first`, and returns what stands behind it.
+/// Reads the path that begins with `first`; returns the tokens after it.
 fn path<'a>(
     first: &Ident,
     mut rest: &'a [TokenTree],
@@ -69,7 +69,7 @@ fn path<'a>(
     found: &mut Vec<Named>,
 ) -> &'a [TokenTree] {
     let mut segments = prefix.to_vec();
-    // In a group, `self` is what stands before it.
+    // In a group, `self` means the path before the group.
     if prefix.is_empty() || first != "self" {
         segments.push(plain(first));
     }

@@ -1,22 +1,21 @@
-//! The table of imports that each module may have (`layers.txt`), and the check of one file against
-//! it.
+//! The table of permitted imports (`layers.txt`), and the check of one file against it.
 
 use super::paths::{Named, paths};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// A row of `layers.txt`: what a module may name. Of several rows that a file lies under, the
-/// longest counts.
+/// A row of `layers.txt`: what a module may name. If several rows apply to a file, the longest one
+/// counts.
 struct Layer {
     module: &'static str,
     /// Other modules of this crate, or parts of them.
     imports: Vec<&'static str>,
-    /// Paths that must not appear: whole, as a part of a longer one, or as one word. A `*` at the
-    /// end takes any ending.
+    /// Forbidden paths. A path matches whole, as a part of a longer one, or as one word. A `*` at
+    /// the end matches any ending.
     banned: Vec<&'static str>,
 }
 
-/// The table, and the folders of which every module has a row.
+/// The table, and the folders in which every module must have a row.
 fn table() -> &'static (Vec<Layer>, Vec<&'static str>) {
     static TABLE: LazyLock<(Vec<Layer>, Vec<&'static str>)> = LazyLock::new(|| {
         let (mut layers, mut sets) = (Vec::<Layer>::new(), BTreeMap::<&str, Vec<&str>>::new());
@@ -37,7 +36,7 @@ fn table() -> &'static (Vec<Layer>, Vec<&'static str>) {
     &TABLE
 }
 
-/// What is wrong in the file at `path` (from the root of the repository) that holds `text`.
+/// The errors in the file at `path` (from the root of the repository) with the content `text`.
 pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     let module = module_of(path);
     if is_root(&module) {
@@ -54,7 +53,7 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for Named { segments, in_crate, module: within, is_use, line } in paths(text, &module) {
         let layer = layer_of(&within).unwrap_or(layer);
-        // What stands behind it counts.
+        // The path after `inside` counts.
         let segments = if segments.len() > 1 && segments[0] == "inside" { segments[1..].to_vec() } else { segments };
         let mut complain = |what: String| complaints.push(format!("{path}:{line}: {what}"));
         let below_root =
@@ -80,7 +79,7 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// The rows of modules of the folders in `EACH` that name one that has no row below theirs.
+/// For the folders in `EACH`: rows of modules that name a module without a row below theirs.
 pub(crate) fn pointing_up() -> Vec<String> {
     let (layers, each) = table();
     let part = |path: &'static str| {
@@ -112,7 +111,7 @@ fn is_below(segments: &[String], module: &str) -> bool {
     module.split("::").all(|part| segments.next().is_some_and(|segment| segment == part))
 }
 
-/// The crate that a module belongs to: the load generator, or else Forebay.
+/// The module name of the load generator's crate; all other modules are Forebay's.
 const LOADGEN: &str = "loadgen";
 
 /// Whether `module` is the root of its crate.
@@ -125,21 +124,21 @@ fn is_own(module: &[String], segments: &[String]) -> bool {
     is_below(module, LOADGEN) == is_below(segments, LOADGEN)
 }
 
-/// The module of each crate that stands for `module` where circles are looked for: the one below
-/// the root.
+/// The module that represents `module` when circles are searched: the one directly below the root
+/// of its crate.
 pub(crate) fn top_of(module: &[String]) -> Option<String> {
     let depth = if is_below(module, LOADGEN) { 2 } else { 1 };
     (module.len() >= depth).then(|| module[..depth].join("::"))
 }
 
-/// The top modules of its own crate that the file `module`, which holds `text`, names. Its own may
-/// be among them.
+/// The top modules of its own crate that are named in the file `module` with the content `text`.
+/// Its own may be among them.
 pub(crate) fn imports(module: &[String], text: &str) -> Vec<String> {
     let named = paths(text, module).into_iter().filter(|named| named.in_crate && is_own(module, &named.segments));
     named.filter_map(|named| top_of(&named.segments)).collect()
 }
 
-/// Whether `banned` is a part of the path, or all of it.
+/// Whether `banned` is the path or a part of it.
 fn contains(segments: &[String], banned: &str) -> bool {
     let banned: Vec<&str> = banned.split("::").collect();
     let matches = |(segment, banned): (&String, &&str)| match banned.strip_suffix('*') {

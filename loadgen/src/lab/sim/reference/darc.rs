@@ -1,6 +1,7 @@
 //! DARC (Demoulin et al., "When Idling is Ideal", SOSP 2021). It reserves workers for each class,
 //! by the class's share of the work, and knows each request's class and cost beforehand. A reserved
-//! worker also serves lighter classes, but never heavier ones; it idles if only heavier ones wait.
+//! worker also serves lighter classes, but never heavier ones: it stays idle if only heavier ones
+//! wait.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::RequestId;
@@ -22,8 +23,9 @@ impl Darc {
         Darc { waiting: Default::default(), demands: Default::default(), serving: vec![None; workers] }
     }
 
-    /// The heaviest class that `worker` serves. The first workers, at least one, are reserved for
-    /// the lightest class.
+    /// The heaviest class that `worker` serves. Workers are reserved in the order of their numbers,
+    /// lightest class first. Of two workers or more, the lightest class has at least one. The last
+    /// worker serves all classes.
     fn heaviest(&self, worker: WorkerId) -> usize {
         let workers = self.serving.len();
         let sum = |demands: &[Nanos]| demands.iter().map(|demand| demand.as_secs_f64()).sum::<f64>();
@@ -69,8 +71,8 @@ mod tests {
     use crate::lab::sim::{ArrivingRequest, Reference};
     use forebay::time::Nanos;
 
-    // Does a heavy request wait while the worker that is reserved for light ones is idle, and does
-    // that serve a light one?
+    // Does the worker reserved for light requests stay idle while a heavy request waits? Does it
+    // serve light requests?
     #[test]
     fn a_reserved_worker_idles_while_heavy_requests_wait() {
         let us = Nanos::from_micros;
@@ -79,7 +81,8 @@ mod tests {
             ArrivingRequest { class, ..ArrivingRequest::new(us(at), cost) }
         });
         let tally = Reference::Darc.simulate(2, requests.into_iter());
-        // Light ones take 1 us each; the second heavy one ends at 25.
+        // Light requests take 1 us each. The heavy ones arrive at 5 and 6 us, and end at 15 and 25
+        // us.
         let [light, heavy] = [0, 1].map(|class| tally.latency_mean(Some(class)));
         assert_eq!((light, heavy), (us(1), Nanos::new(14_500)));
     }

@@ -1,6 +1,6 @@
-//! Policies that no server can follow, as bounds to compare with. They know each request's cost
-//! beforehand, interrupt at any moment, or see all queues at once. Their steps cost only what their
-//! parameters say.
+//! Reference policies: bounds to compare with, which no server can follow. They know each request's
+//! cost beforehand, interrupt at any moment, or see all queues at once. Their steps cost only what
+//! their parameters say.
 
 mod darc;
 mod processor_sharing;
@@ -20,13 +20,13 @@ use std::str::FromStr;
 /// A policy that exists in simulation only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// Shortest remaining processing time first, with preemption: an oracle.
+    /// Shortest remaining processing time first, with preemption. It knows costs beforehand.
     Srpt,
     /// All requests progress at once. Each gets an equal share of the workers, and at most one
     /// worker.
     ProcessorSharing,
-    /// One queue. A request that has run for a quantum goes to the end of the queue if another one
-    /// waits.
+    /// One queue for all workers. A request that has run for a quantum goes to the end of the
+    /// queue, if another one waits.
     RoundRobin {
         /// CPU time of a turn; above zero.
         quantum: Nanos,
@@ -37,11 +37,12 @@ pub enum Reference {
     Priority,
     /// Each request goes to the worker with the fewest requests, and stays there.
     JoinShortestQueue,
-    /// Workers are reserved for each class by its share of the work, and may serve lighter classes.
+    /// DARC: reserves workers for each class by its share of the work. They may serve lighter
+    /// classes.
     Darc,
 }
 
-/// Central preemption as published: a quantum of 5 us and a switch of 1 us.
+/// Central preemption with published figures: a quantum of 5 us, and 1 us for a switch.
 const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
 
 /// All references with a fixed name. Round robin with other parameters has a form instead.
@@ -90,7 +91,7 @@ impl Reference {
         tally.into_inner()
     }
 
-    /// Like [`Reference::simulate`], counted in a tally that `incoming` may read, as in
+    /// Like [`Reference::simulate`], but counts in a tally that `incoming` may read, as in
     /// [`simulate_into`](super::simulate_into).
     ///
     /// # Panics
@@ -119,11 +120,11 @@ impl Reference {
 trait Discipline {
     /// Called when a request arrives.
     fn arrive(&mut self, stage: &mut Stage<'_>, now: Nanos, request: RequestId);
-    /// Called when `worker` is due in the event list.
+    /// Called at the time of `worker` in the event list.
     fn due(&mut self, stage: &mut Stage<'_>, now: Nanos, worker: WorkerId);
 }
 
-/// The state on which all reference policies act.
+/// The state of a simulation that all reference policies share.
 struct Stage<'t> {
     event_list: EventList,
     requests: Requests,
@@ -168,9 +169,10 @@ mod tests {
         }
     }
 
-    // Does the shortest remaining one go first and interrupt? Are processors shared equally, with
-    // one for each at most? Do turns end after a quantum if another waits? Do lighter classes go
-    // first and interrupt no other, and is the shortest queue joined?
+    // Does each policy give the latencies that its rule implies? SRPT: the shortest remaining
+    // request runs and interrupts. Processor sharing: equal shares, at most one worker for each.
+    // Round robin: a turn ends after a quantum if another waits. Priority: lighter classes first,
+    // without interruption. JSQ: the shortest queue is joined.
     #[test]
     fn latencies_are_those_of_each_discipline() {
         let us = Nanos::from_micros;
@@ -183,13 +185,13 @@ mod tests {
             ("ps", 2, &[(0, 4), (0, 6), (100, 2)], &[4, 6, 2]),
             ("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)], &[8, 8, 8, 8]),
             ("rr:2us:0us", 1, &[(0, 4), (0, 3)], &[6, 7]),
-            // Two switches, and then no other to switch to.
+            // Two switches; after the second one no other request is left to switch to.
             ("rr:2us:1us", 1, &[(0, 4), (0, 3)], &[8, 9]),
             ("rr:2us:1us", 1, &[(0, 7)], &[7]),
             ("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)], &[4, 4, 3]),
             ("priority", 1, &[(0, 10), (1, 5), (2, 3), (20, 1)], &[10, 17, 11, 1]),
             ("jsq", 2, &[(0, 10), (1, 3), (2, 2), (3, 1)], &[10, 3, 10, 2]),
-            // Of those that wait the lightest goes first.
+            // The lightest waiting request goes first.
             ("darc", 2, &[(0, 10), (1, 5), (2, 3), (4, 1)], &[10, 5, 8, 3]),
         ] {
             let classes = || (0..requests.len() as u8).rev();

@@ -1,4 +1,4 @@
-//! Processor sharing: round robin with infinitely short turns.
+//! Processor sharing: the limit of round robin as turns become infinitely short.
 
 use super::{Discipline, Stage};
 use crate::lab::sim::requests::RequestId;
@@ -7,21 +7,21 @@ use forebay::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Since the later of two requests arrived, both have been given the same CPU time. So one clock of
-/// given CPU time serves all requests.
+/// All present requests get CPU time at the same rate, so one clock counts it for all. A request
+/// ends when this clock has advanced by the request's cost.
 pub(super) struct ProcessorSharing {
     workers: usize,
-    /// CPU time that a request present from the start would have been given, in [`UNITS`].
+    /// CPU time given so far to each request that was present from the start, in [`UNITS`].
     given: u128,
     /// For each present request, the value of `given` at which it ends.
     present: BinaryHeap<Reverse<(u128, RequestId)>>,
-    /// Until when `given` has been counted.
+    /// The time up to which `given` has been counted.
     counted: Nanos,
 }
 
-/// Units in a nanosecond, so that rounding adds up to less than a nanosecond over a run.
+/// Units per nanosecond: so fine that rounding errors of a whole run stay below a nanosecond.
 const UNITS: u128 = 1 << 32;
-/// The entry of the event list that keeps the time of the next end.
+/// The entry of the event list for the next request that ends.
 const CLOCK: WorkerId = 0;
 
 impl ProcessorSharing {
@@ -45,7 +45,7 @@ impl ProcessorSharing {
             None => stage.event_list.set(CLOCK, Nanos::MAX),
             Some(Reverse((end, _))) => {
                 let wait = (end.saturating_sub(self.given) * self.sharers()).div_ceil(UNITS * self.workers as u128);
-                // The sum of all costs present fits the clock.
+                // The sum of all present costs is less than the range of the clock.
                 stage.event_list.set(CLOCK, self.counted.plus(Nanos::new(wait as u64)));
             }
         }

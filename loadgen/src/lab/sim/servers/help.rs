@@ -1,5 +1,5 @@
-//! Groups of one server help one another: `runtime/sleep/README.md` (7) has the rule. Threads
-//! follow it too.
+//! Groups of one server help one another, by the rule of `runtime/sleep/README.md`, section 7.
+//! Threads follow the same rule.
 
 use super::{Group, Servers};
 use forebay::inside::sched::View;
@@ -7,15 +7,15 @@ use forebay::inside::sched::grouping::{HELP_EVERY, HELP_NAP, is_longer};
 use forebay::time::Nanos;
 
 impl Group<'_> {
-    /// Whether no worker of the group sleeps.
+    /// Whether the group is full: no worker of it sleeps.
     fn is_full(&self) -> bool {
         !self.driver.world.has_sleepers()
     }
 }
 
 impl Servers<'_> {
-    /// A worker of `group` searched for `took` and found nothing. It takes work of a full group of
-    /// the same server; false if there is none.
+    /// A worker of `group` searched for `took` and found nothing. Takes work of a full group of the
+    /// same server; returns false if there is none.
     pub(super) fn help(&mut self, group: usize, took: Nanos) -> bool {
         if self.each == 1 || !self.groups[group].driver.helps() {
             return false;
@@ -32,8 +32,8 @@ impl Servers<'_> {
         })
     }
 
-    /// The worker of `group` makes a rare search. It takes a job of the group with the longest
-    /// queues, if these are far longer than its own.
+    /// The worker of `group` is about to search rare places. It takes a job of the group with the
+    /// longest queues, if these are far longer than its own. Returns false if it takes nothing.
     pub(super) fn balance(&mut self, group: usize) -> bool {
         let held = |group: usize| self.groups[group].driver.world.held();
         let Some(longest) = self.others(group).max_by_key(|other| held(*other)) else { return false };
@@ -42,13 +42,14 @@ impl Servers<'_> {
             && self.take(longest, group, Nanos::ZERO)
     }
 
-    /// The other groups of the server, those after `group` first.
+    /// The other groups of the server, beginning with the one after `group`.
     fn others(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
         let (each, first, own) = (self.each, group - group % self.each, group % self.each);
         (1..each).map(move |further| first + (own + further) % each)
     }
 
-    /// The worker of `group` takes a job of the group `full`, or a batch from one of its sockets.
+    /// The worker of `group` takes a job of the group `full`, or a batch of datagrams from one of
+    /// its sockets.
     fn take(&mut self, full: usize, group: usize, took: Nanos) -> bool {
         let [Group { driver: idle, .. }, Group { driver: busy, .. }] =
             self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
@@ -65,7 +66,7 @@ impl Servers<'_> {
                 None
             }
         };
-        // It costs as much as a steal.
+        // Taking work of another group costs as much as a steal.
         idle.go_on(job, took.plus(delay).plus(idle.engine.setup.overheads.steal));
         if busy.world.queued() > 0 {
             idle.world.wake_next();
@@ -73,8 +74,8 @@ impl Servers<'_> {
         true
     }
 
-    /// After a step of `group` at `now`: if work waits in a full group, a sleeper of another group
-    /// will look after its nap.
+    /// Called after a step of `group` at `now`. If work waits in this group and the group is full,
+    /// a sleeper of another group will look after [`HELP_NAP`].
     pub(super) fn doze(&mut self, group: usize, now: Nanos) {
         let group = &self.groups[group];
         if self.each > 1 && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {
@@ -82,7 +83,7 @@ impl Servers<'_> {
         }
     }
 
-    /// Wakes a sleeper for each full group with waiting work.
+    /// Wakes a sleeper of another group for each full group with waiting work.
     pub(super) fn end_nap(&mut self) {
         let now = std::mem::replace(&mut self.nap_until, Nanos::MAX);
         for full in 0..self.groups.len() {

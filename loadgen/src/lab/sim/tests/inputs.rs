@@ -15,7 +15,7 @@ pub(super) fn workload(text: &str) -> Workload {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The same policy with another patience, where requests give way.
+/// The same policy with another patience. Changes nothing if requests never give way.
 pub(super) fn with_patience(mut policy: Policy, patience: Option<Patience>) -> Policy {
     if let Limit::Attained { gives_way, .. } = &mut policy.limit {
         gives_way.patience = patience;

@@ -1,6 +1,6 @@
-//! Does a worker step aside and wake others as its turn says? Method: one worker in a world that a
-//! test fills by hand. A job is the CPU time that it has taken. Each runs up to a hop to a pool
-//! that does not exist: a checkpoint.
+//! Does a worker give way and wake others as its turn says? Method: a test fills the world of one
+//! worker by hand. A job is only the CPU time that it has taken. It runs until it asks for a hop to
+//! a pool that does not exist, which acts as a checkpoint.
 
 use crate::lab::sim::Rest;
 use crate::lab::sim::world::{Fault, VirtualWorld};
@@ -61,7 +61,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Workers of which those in `asleep` sleep; the queue of pool 0 holds so many jobs.
+    /// A world in which the workers `asleep` sleep, and the queue of pool 0 holds `queue` jobs.
     fn new(policy: Policy, asleep: &[WorkerId], queue: u64) -> Scene {
         let mut world = VirtualWorld::new(&policy, Rest::LOOKS, &Overheads::NONE, 64);
         (0..queue).for_each(|job| world.put(Place::Queue(0), US(job)).expect("room"));
@@ -86,14 +86,14 @@ impl Scene {
         assert!(matches!(self.step(), Action::Settle(_)));
     }
 
-    /// Whether the job that has run steps aside.
+    /// Whether the job that has run gives way.
     fn yields(&mut self) -> bool {
         matches!(self.step(), Action::Put(_, _, Requeued::Yielded))
     }
 }
 
-// Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in
-// sockets or deques?
+// Does a heavy request give way to a request of a lower level in a queue, if sockets and deques are
+// empty?
 #[test]
 fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
@@ -110,8 +110,7 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     assert_eq!(queues.map(leaves), [false, true, true, true, false, false]);
 }
 
-// Does a heavy request let another have its turn where there is room for it to wait itself, and
-// otherwise run on? The queues hold 64.
+// Does a heavy request give way only if a queue has room for it? The queues hold 64 jobs.
 #[test]
 fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {
@@ -124,7 +123,7 @@ fn a_heavy_request_without_room_keeps_its_turn() {
     assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
 }
 
-// Does a worker that has met another thief know it when it has found nothing, and only then?
+// If a thief has met another thief and found nothing, does it remember this for exactly one search?
 #[test]
 fn a_competitor_is_remembered_for_one_search() {
     let mut scene = Scene::new(tuning(2).policy("steal"), &[], 0);

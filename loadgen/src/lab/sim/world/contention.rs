@@ -5,14 +5,14 @@
 //! uses it or waits for it when the operation begins. Workers are served in order of arrival, and
 //! are busy while they wait.
 //!
-//! The cost of a step already includes its own operations without other workers. These are the push
-//! and the pop of a hop or a yield, and the lock of a receive. So here a worker pays only for
-//! others: for its wait, and [`Overheads::contend`] for each of them. Its own [`Overheads::serial`]
-//! is in the cost of the step, and still keeps others out. A look that finds nothing holds no
-//! resource.
+//! Nothing is charged twice. The cost of a step already includes the operations of a single worker.
+//! These are the push and the pop of a hop or a yield, and the lock of a receive. So a worker pays
+//! here only for other workers: for its wait, and [`Overheads::contend`] for each of them. It does
+//! not pay its own [`Overheads::serial`] again, but others wait for it. A look that finds nothing
+//! holds no resource.
 //!
-//! A queue is one resource whatever its shards, because every push and every pop counts in one word
-//! (`runtime/queues.rs`).
+//! All shards of a queue are one resource, because every push and every pop changes the same
+//! counter (`runtime/queues.rs`).
 
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{PoolId, WorkerId};
@@ -25,7 +25,7 @@ pub(crate) enum Serial {
     Queue(PoolId),
     /// The socket of a worker.
     Socket(WorkerId),
-    /// The set of sockets whose owners may be busy.
+    /// The watch set: the sockets of busy workers.
     WatchSet,
 }
 
@@ -43,7 +43,8 @@ pub(crate) struct Contention {
     total: Nanos,
 }
 
-/// Unfinished operations at one resource, in order. A worker's operations of one step count as one.
+/// The unfinished operations at one resource, in order. All operations of one step of a worker are
+/// one entry.
 type Line = Vec<Hold>;
 
 #[derive(Clone, Copy, Debug)]
@@ -55,16 +56,16 @@ struct Hold {
 }
 
 impl Contention {
-    /// The contention that `overheads` describe, for this many queues and workers.
+    /// The resources of a server with this many queues and workers, with the times in `overheads`.
     pub(crate) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
         let Overheads { serial, contend, .. } = *overheads;
-        // Operations that take no time never meet.
+        // Operations that take no time never wait for one another.
         let resources = if serial == Nanos::ZERO { 0 } else { queues + workers + 1 };
         let resources = vec![Line::default(); resources].into();
         Contention { serial, contend, queues, resources, delay: Nanos::ZERO, total: Nanos::ZERO }
     }
 
-    /// `worker` carries out `operations` on `place` one after another, in a step that began at
+    /// `worker` carries out `operations` on `place`, one after another, in a step that began at
     /// `now`.
     #[inline]
     pub(crate) fn hold(&mut self, place: Serial, worker: WorkerId, now: Nanos, operations: usize) {
@@ -105,26 +106,28 @@ impl Contention {
     }
 }
 
-/// The turn of `worker` at a resource. Its operation belongs to a step that began at `now`, and is
-/// ready at `ready_at`. Returns when it begins, how long others delay it, and how many others use
-/// the resource or wait for it.
+/// The turn of `worker` at a resource, for an operation that is ready at `ready_at` in a step that
+/// began at `now`. Returns when the operation begins, how long others delay it, and how many others
+/// use or await the resource.
 fn turn_of(line: &mut Line, worker: WorkerId, now: Nanos, ready_at: Nanos) -> (Nanos, Nanos, u64) {
-    // Each ends after the one before it.
+    // The last operation ends last. If it is over, all are.
     if line.last().is_none_or(|last| last.until <= now) {
         line.clear();
         return (ready_at, Nanos::ZERO, 0);
     }
     line.retain(|hold| hold.until > now);
-    // A worker that comes to another step is through with the operations of its last one.
+    // A worker in a new step has completed the operations of its last step.
     line.pop_if(|hold| hold.worker == worker && hold.step_at < now);
     let (Some(first), Some(last)) = (line.first(), line.last()) else {
         return (ready_at, Nanos::ZERO, 0);
     };
     let begins_at = last.until.max(ready_at);
-    // Operations of one step follow one another, in the constant of that step.
+    // Further operations of one step follow the first without a wait. Their time is in the cost of
+    // that step.
     let follows = last.worker == worker;
     let wait = if follows { Nanos::ZERO } else { begins_at.minus(ready_at) };
-    // Of an earlier step there can only be the first, because a worker waits for those before it.
+    // An entry of this worker from an earlier step can only be the first, as a worker waits for all
+    // entries before its own.
     let is_first = line.len() > 1 && first.worker == worker;
     let others = line.len() as u64 - u64::from(follows) - u64::from(is_first);
     (begins_at, wait, others)
@@ -141,7 +144,8 @@ mod tests {
         Contention::new(&Overheads { serial, contend, ..Overheads::NONE }, 1, 4)
     }
 
-    /// What a step of `worker` at `now` with that many operations on each of `places` pays.
+    /// The delay of a step of `worker` at `now`, with this number of operations on each of
+    /// `places`.
     fn step(contention: &mut Contention, worker: WorkerId, now: u64, places: &[(Serial, usize)]) -> u64 {
         for (place, operations) in places {
             contention.hold(*place, worker, Nanos::new(now), *operations);
@@ -152,13 +156,14 @@ mod tests {
     #[test]
     fn workers_are_served_in_order_and_pay_for_each_other_one() {
         let mut contention = contention(10, 3);
-        // Until 10, 10 + 13 and 23 + 16, of which each has 10 in its constants.
+        // The queue is held until 10, then for 13, then for 16. Of each, 10 are in the cost of the
+        // worker's own step.
         let paid = [0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 1)]));
         assert_eq!(paid, [0, 10 + 3, 23 + 6]);
-        // At 11 the first one is through, and worker 1 has the queue until 23: two are before the
-        // fourth.
+        // At 11 the first operation is over, and worker 1 holds the queue until 23. So two
+        // operations are ahead of the fourth.
         assert_eq!(step(&mut contention, 3, 11, &[(QUEUE, 1)]), 39 - 11 + 6);
-        // The other places are free all the while, and the queue is from 55 on.
+        // The other places have been free all the time, and the queue is free from 55 on.
         assert_eq!(step(&mut contention, 0, 11, &[(Serial::Socket(1), 1), (Serial::WatchSet, 1)]), 0);
         assert_eq!(step(&mut contention, 0, 54, &[(QUEUE, 1)]), 1 + 3);
         assert_eq!(step(&mut contention, 1, 68, &[(QUEUE, 1)]), 0);
@@ -168,10 +173,11 @@ mod tests {
     #[test]
     fn a_worker_that_meets_no_other_pays_nothing() {
         let mut contention = contention(10, 3);
-        // A batch, the next step before it would be through, and another operation of that step.
+        // A batch, a step that begins before the batch would end, and a second operation of that
+        // step.
         assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 32)]), 0);
         assert_eq!(step(&mut contention, 1, 5, &[(QUEUE, 1), (QUEUE, 2)]), 0);
-        // Until 35; nothing is left of the batch.
+        // The queue is held until 35; the batch is no longer in the way.
         assert_eq!(step(&mut contention, 2, 6, &[(QUEUE, 1)]), 29 + 3);
     }
 
@@ -179,12 +185,12 @@ mod tests {
     fn operations_of_one_step_wait_once_and_one_after_the_other() {
         let mut contention = contention(10, 3);
         step(&mut contention, 0, 0, &[(QUEUE, 1), (Serial::WatchSet, 3)]);
-        // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held
-        // until 30.
+        // The first step holds the queue until 10 and, with two operations, 13 longer each. When it
+        // needs the watch set, at 16, another worker holds it until 30.
         assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Serial::WatchSet, 1)]), 10 + 6 + 14 + 3);
         assert_eq!(step(&mut contention, 2, 0, &[(QUEUE, 1)]), 10 + 2 * 13 + 2 * 3);
-        // Behind its own operation, which is over, stand two more: it waits for them, and they are
-        // two.
+        // Its own operation is over, and two more are behind it. So the worker waits for those two,
+        // and pays for two others.
         assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
     }
 }

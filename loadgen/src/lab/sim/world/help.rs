@@ -1,11 +1,12 @@
-//! What another group takes from a world in virtual time.
+//! Lets another group take work from this world in virtual time.
 
 use super::VirtualWorld;
 use super::contention::Serial;
 use forebay::inside::sched::WorkerId;
 use forebay::time::Nanos;
 
-/// A worker of another group. All count as one, because they come one at a time.
+/// The number of any worker of another group. One number is enough, because they come one at a
+/// time.
 const VISITOR: WorkerId = WorkerId::MAX;
 
 impl<J> VirtualWorld<J> {
@@ -31,8 +32,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// A job for another group, or a socket with waiting datagrams, and how long others delay the
-    /// visitor.
+    /// Gives another group a job, or names a socket with waiting datagrams. Also returns how long
+    /// others delay the taker.
     pub(crate) fn give(&mut self, now: Nanos) -> Option<(Result<J, WorkerId>, Nanos)> {
         let (given, place) = match self.queues.pop_any() {
             Some((pool, job)) => (Ok(job), Some(Serial::Queue(pool))),
@@ -53,8 +54,8 @@ impl<J> VirtualWorld<J> {
         Some((given, self.contention.take_delay()))
     }
 
-    /// A worker of another group, whose world is `other`, has moved these datagrams into its own
-    /// socket.
+    /// A worker of another group, whose world is `other`, has moved this many datagrams from the
+    /// socket of `owner` into its own socket.
     pub(crate) fn moved(&mut self, owner: WorkerId, datagrams: usize, other: &mut VirtualWorld<J>) {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;

@@ -1,5 +1,6 @@
-//! Rest, the watcher and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
-//! without its races. The watcher sees the sockets of busy workers.
+//! Idle workers in virtual time: rest, the watcher and wake-ups, by the protocol of
+//! `runtime/sleep/README.md` without its races. The watcher is the one sleeper that the sockets of
+//! busy workers wake.
 
 use super::{Socket, VirtualWorld};
 use forebay::inside::sched::{Policy, PoolId, Roster, Spinning, Wait, WorkerId};
@@ -11,23 +12,23 @@ pub(crate) struct Idle {
     pub(crate) roster: Roster,
     pub(crate) seats: Box<[Seat]>,
     asleep_in: Box<[usize]>,
-    /// Whether the watcher backs off: it sleeps without watching.
+    /// Whether the watcher backs off after a spurious wake: it sleeps without watching.
     pub(crate) backs_off: bool,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Seat {
-    /// Whether the worker receives from its own socket.
+    /// Whether the policy lets the worker receive from its own socket.
     pub(crate) owns: bool,
-    /// Whether the worker sleeps, and no other has woken it yet.
+    /// Whether the worker is asleep or spins, and no other worker has woken it yet.
     pub(crate) asleep: bool,
-    /// Whether the worker has slept, and not only spun, before its current step.
+    /// Whether the worker really slept before its current step, and did not only spin.
     pub(crate) slept: bool,
-    /// Whether the worker has nothing to do: its next step begins a search.
+    /// Whether the worker has nothing to do. Then its next step begins a search.
     pub(crate) idle: bool,
     /// Until when the worker spins instead of sleeping.
     pub(crate) spins_until: Nanos,
-    /// Decides whether spinning is worth its time.
+    /// Decides for how long spinning is worth its CPU time.
     spinning: Spinning,
     /// Since when the worker has had nothing to do.
     idle_since: Option<Nanos>,
@@ -98,7 +99,7 @@ impl Idle {
 }
 
 impl<J> VirtualWorld<J> {
-    /// This worker rests, after a search of this length that found nothing.
+    /// This worker rests, after a search that took this long and found nothing.
     pub(crate) fn rest(&mut self, took: Nanos) {
         let id = self.me;
         let free_at = self.now.plus(took);
@@ -118,8 +119,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Called when this worker is due. If it is idle, it was woken or looks again; false if it
-    /// keeps waiting.
+    /// Called when this worker is due; returns whether it acts. An idle worker was woken, or looks
+    /// again after a nap. A spinning one keeps waiting until there is something to take.
     pub(crate) fn rise(&mut self) -> bool {
         let id = self.me;
         if !self.idle.seats[id].idle {
@@ -137,8 +138,8 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// Called when a datagram has arrived at the socket of `owner`: wakes `owner`, or lets the
-    /// watcher see the datagram.
+    /// Called when a datagram has arrived at the socket of `owner`. Wakes `owner` if it sleeps on
+    /// this socket; otherwise the watcher sees the datagram.
     pub(crate) fn readable(&mut self, owner: WorkerId) {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
@@ -154,7 +155,7 @@ impl<J> VirtualWorld<J> {
         asleep.into_iter().for_each(|id| self.wake(id));
     }
 
-    /// If this worker is the watcher, another sleeper takes over.
+    /// If this worker is the watcher, another sleeper becomes the watcher.
     pub(crate) fn hand_on(&mut self) {
         if self.idle.roster.is_watcher(self.me) {
             self.idle.roster.hand_on();
@@ -163,8 +164,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Lets the sleeping watcher see the watched sockets. `spurious`: it has just found nothing
-    /// that it may take.
+    /// Wakes the watcher if a watched socket holds something that it may take. `spurious`: it has
+    /// just looked and found nothing that it may take, so it backs off.
     fn watch_sockets(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher.filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
@@ -177,8 +178,8 @@ impl<J> VirtualWorld<J> {
         if !spurious && (at <= self.now || !spins) {
             self.wake(watcher);
         } else if at <= self.now {
-            // There is something to take and nothing to take it with: no packets are free, and a
-            // worker that frees one looks itself.
+            // Something could be taken, but no packet is free. The worker that frees a packet will
+            // look itself.
         } else if !spins {
             self.idle.backs_off = true;
             self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(self.nap_min)));
@@ -187,7 +188,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Whether it is certain without a search that this worker would find nothing.
+    /// Whether a search of this worker would certainly find nothing.
     pub(crate) fn is_vain(&self) -> bool {
         self.skips_empty
             && self.in_deques == 0
@@ -195,11 +196,11 @@ impl<J> VirtualWorld<J> {
             && self.sockets[self.me].datagrams == 0
             && (self.in_sockets == 0
                 || !self.idle.roster.is_candidate(self.me)
-                // Without a threshold it may take from any socket, watched or not.
+                // Without a threshold, the worker may take from any socket, watched or not.
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
     }
 
-    /// When the watcher may take something from a watched socket; `None` if there is nothing.
+    /// The time from which on the watcher may take from a watched socket; `None` if all are empty.
     pub(crate) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {
             return None;
@@ -207,7 +208,7 @@ impl<J> VirtualWorld<J> {
         if self.thief_threshold == Nanos::ZERO {
             return (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)).then_some(self.now);
         }
-        // Without branches, which would be as hard to foresee as arrivals are.
+        // Without branches, because the CPU could not predict them: arrivals are random.
         let since = |(socket, busy): (&Socket, &Nanos)| {
             select_unpredictable(socket.watched & (socket.datagrams > 0), *busy, Nanos::MAX)
         };
@@ -215,7 +216,7 @@ impl<J> VirtualWorld<J> {
         (first < Nanos::MAX).then(|| first.plus(self.thief_threshold))
     }
 
-    /// This worker has something to do.
+    /// Ends this worker's idle time, because it has found something to do.
     pub(crate) fn end_idle(&mut self) {
         let seat = &mut self.idle.seats[self.me];
         if let Some(since) = seat.idle_since.take() {
@@ -224,7 +225,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Takes a worker off the list of sleepers.
+    /// Removes a worker from the list of sleepers.
     fn stand_up(&mut self, id: WorkerId) {
         self.idle.seats[id].slept = !self.spins(id);
         self.idle.remove(id);

@@ -1,5 +1,5 @@
-//! The world of workers in virtual time. The decisions of a turn take effect at once, at the moment
-//! that the driver has set.
+//! The world of the workers in virtual time. A decision of a worker takes effect at once, at the
+//! time that the driver has set.
 
 mod contention;
 mod help;
@@ -22,7 +22,7 @@ use notices::Notice;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// The state of one server in virtual time, seen by one of its workers at a time.
+/// The state of one server in virtual time, as one worker at a time sees it.
 pub(crate) struct VirtualWorld<J> {
     pub(super) now: Nanos,
     /// The worker that acts now.
@@ -35,14 +35,14 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) poll_and_look: [Nanos; 2],
     pub(super) thief_threshold: Nanos,
     pub(super) heartbeat: Nanos,
-    /// Since when each worker has been in one job; [`Nanos::MAX`] while it is in none.
+    /// When each busy worker began its current job; [`Nanos::MAX`] for a worker without one.
     pub(super) busy_since: Box<[Nanos]>,
-    /// The deque of each worker. There is one, however many the policy asks for. Without
+    /// The deque of each worker. There is only one, even if the policy asks for several. Without
     /// contention, more deques would only change which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     pub(super) in_deques: usize,
-    /// Whether searches skip empty deques and queues. If everything is empty, the search is not
-    /// carried out but costs as much.
+    /// Whether searches skip empty deques and queues. If all of them are empty, no search is
+    /// carried out, but its time is charged.
     pub(super) skips_empty: bool,
     pub(super) queues: Queues<J>,
     /// The shard at which each worker begins its next search of each queue.
@@ -53,25 +53,25 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) flags: Box<[Cell<bool>]>,
     /// Whether a worker was asked to give way in this step.
     pub(super) flagged: Cell<bool>,
-    /// For each worker, the pauses that are skipped.
+    /// For each worker, the pauses of its job that the simulation skips.
     pub(super) vain: Box<[Option<VainPauses>]>,
-    /// When workers last acted, and the highest number among them.
+    /// The time of the last step, and the highest number of a worker that acted at this time.
     pub(super) acted: (Nanos, WorkerId),
-    /// How the jobs of each worker notice arrivals.
+    /// For each worker, how its running job notices arrivals.
     pub(super) notices: Box<[Notice]>,
-    /// Workers whose jobs wait for the kernel's notice of an arrival, in the order of their turns.
+    /// Workers whose jobs wait for a notice of the kernel. The first one gets the next notice.
     pub(super) armed: VecDeque<WorkerId>,
-    /// The time between two looks of jobs that watch by looks.
+    /// The time between two looks, for jobs that notice arrivals by looks.
     pub(super) interval: Nanos,
-    /// When a worker last looked for all workers.
+    /// When a worker last looked; one look serves all workers.
     pub(super) looked_at: Nanos,
-    /// When each worker last looked for itself.
+    /// When each worker last looked on its own account, once in a slice.
     pub(super) looked_rarely_at: Box<[Nanos]>,
     /// The socket with which the next look begins.
     pub(super) looks_from: WorkerId,
-    /// Number of workers in uninterrupted work.
+    /// The number of workers in work that must not be interrupted.
     uninterrupted: usize,
-    /// The socket that the next worker tries in turn.
+    /// The socket that is tried next, when workers try sockets in turn.
     socket_turn: WorkerId,
     abandoned: bool,
     pub(super) idle: Idle,
@@ -82,7 +82,7 @@ pub(crate) struct VirtualWorld<J> {
     pub(crate) fault: Option<Fault>,
 }
 
-/// A fault in a world, for tests that show that they would notice it.
+/// A fault in a world. Tests inject it to show that they would find a server with this fault.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -100,7 +100,8 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Socket {
     pub(super) datagrams: usize,
-    /// Whether the socket is in the watch set: its owner may be busy, or never receives.
+    /// Whether the socket is in the watch set. It is while its owner may be busy, or never
+    /// receives.
     pub(super) watched: bool,
 }
 
@@ -149,7 +150,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// From now on, workers discard jobs instead of running them, and receive nothing. Sleepers
-    /// wake to discard jobs.
+    /// wake, so that they discard jobs too.
     #[cfg(test)]
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
@@ -162,7 +163,7 @@ impl<J> VirtualWorld<J> {
         self.in_sockets -= std::mem::take(&mut self.sockets[owner].datagrams);
     }
 
-    /// Puts another policy into force; sleepers look first where the old policy lets them.
+    /// Puts another policy into force. Wakes all sleepers, so that each follows it and searches.
     pub(super) fn switch(&mut self, policy: &Policy) {
         self.thief_threshold = policy.stuck_after;
         self.wake_all();
@@ -177,14 +178,15 @@ impl<J> VirtualWorld<J> {
         }
         self.idle.seats[id].owns = policy.receives_own(policy.topology.pool_of(id));
         if !self.idle.seats[id].owns {
-            // No worker sleeps on its socket any more: the watcher must see it.
+            // No worker sleeps on this socket any more, so the watcher must see it.
             self.sockets[id].watched = true;
         }
-        // Another worker may have woken this one for what it no longer serves.
+        // This worker may have been woken for a job that it does not serve under the new policy.
+        // So all sleepers wake and search.
         self.wake_all();
     }
 
-    /// Notes a datagram that has come to the socket of `owner`.
+    /// Records a datagram that has arrived at the socket of `owner`.
     pub(super) fn arrived(&mut self, owner: WorkerId) {
         self.sockets[owner].datagrams += 1;
         self.in_sockets += 1;
@@ -202,7 +204,7 @@ impl<J> VirtualWorld<J> {
 }
 
 impl<J> View for VirtualWorld<J> {
-    // Both without a panic: policies ask them of all workers in turn.
+    // These two never panic: policies ask them for each worker in a loop.
     #[inline]
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
         self.busy_since.get(worker).copied().filter(|since| *since < Nanos::MAX)
@@ -308,7 +310,7 @@ impl<J> Acts for VirtualWorld<J> {
             if socket.datagrams > 0 {
                 self.notify();
             }
-            // A worker that has only spun has left its socket where it was.
+            // A worker that has only spun has not taken its socket out of the watch set.
             if self.idle.seats[self.me].slept && (policy.has_watchers() || policy.watches()) {
                 self.hold(Serial::WatchSet, 1);
             }

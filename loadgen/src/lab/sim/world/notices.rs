@@ -1,4 +1,4 @@
-//! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the
+//! How running jobs notice arrivals in virtual time: by notices of the kernel, or by looks at the
 //! watched sockets.
 
 use super::VirtualWorld;
@@ -7,16 +7,16 @@ use forebay::inside::sched::bounds::LOOK_MAX;
 use forebay::inside::sched::{Noticed, Watch, WorkerId};
 use forebay::time::Nanos;
 
-/// How a worker's job notices arrivals. The kernel raises a mark that its next checkpoint sees, for
-/// one worker at each arrival (`runtime/notice`).
+/// How a worker's job notices arrivals by the kernel. At each arrival the kernel raises a mark for
+/// one worker, and the next checkpoint of its job sees the mark (`runtime/notice`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The job does not wait for the mark.
+    /// The job does not wait for a notice.
     #[default]
     Off,
-    /// The job waits for the mark.
+    /// The job waits for a notice.
     Armed,
-    /// Something has arrived since, and the mark is raised.
+    /// Something has arrived since then, and the mark is raised.
     Raised,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct VainPauses {
 
 impl<J> VirtualWorld<J> {
     /// The pauses of this worker's job that change nothing, if the job watches as `watch` says. The
-    /// first is at `first`. Returns the least time between two of them, and when they end.
+    /// first is at `first`. Returns the shortest time between two pauses, and when they end.
     pub(crate) fn vain_pauses(&self, watch: Watch, first: Nanos) -> Option<(Nanos, Nanos)> {
         if self.flags[self.me].get() {
             return None;
@@ -40,7 +40,8 @@ impl<J> VirtualWorld<J> {
             Watch::Never => None,
             Watch::Every(slice) => Some((Nanos::new(1), self.looked_rarely_at[self.me].plus(slice))),
             Watch::Looks => {
-                // Another worker has looked on behalf of all: the next look is that much later.
+                // Another worker has looked for all workers, so this one looks only after the
+                // interval.
                 let passed = self.now.minus(self.looked_at);
                 let is_vain = first == self.now && passed < self.interval;
                 is_vain.then(|| (self.interval.minus(passed), first.plus(Nanos::new(1))))
@@ -52,24 +53,25 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Skips `count` pauses of this worker from `first` on. Before each, its job runs for `period`.
+    /// Skips `count` pauses of this worker, from `first` on. The job runs for `period` before each
+    /// pause.
     pub(crate) fn leave_out(&mut self, first: Nanos, period: Nanos, count: u64) {
         self.vain[self.me] = Some(VainPauses { first, period });
         self.event_list.set(self.me, first.plus(period.times(count)));
     }
 
-    /// The number of skipped pauses of this worker, and their times.
+    /// How many pauses of this worker were skipped until now, and their times.
     pub(crate) fn left_out(&mut self) -> Option<(u64, VainPauses)> {
         let vain = self.vain[self.me].take()?;
         Some((self.now.minus(vain.first).get() / vain.period.get(), vain))
     }
 
-    /// Something has arrived for `worker`: its next pause is not skipped.
+    /// Ends the skipping for `worker`, because its next pause matters.
     fn call(&mut self, worker: WorkerId) {
         let Some(VainPauses { first, period }) = self.vain[worker] else { return };
         let mut at = first.plus(period.times(self.now.minus(first).get().div_ceil(period.get())));
-        // Of several events at one time the one of the lowest worker is the first, and all are
-        // before an arrival.
+        // At one time, workers act in the order of their numbers, and arrivals come last. So if a
+        // later worker has acted, this worker's pause at this time is over.
         if at == self.now && self.acted.0 == self.now && worker < self.acted.1 {
             at = at.plus(period);
         }
@@ -78,7 +80,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// Tells workers that were asked to give way in the last step.
+    /// Ends the skipping for workers that the last step asked to give way.
     pub(crate) fn call_flagged(&mut self) {
         if self.flagged.take() {
             for worker in 0..self.flags.len() {
@@ -89,8 +91,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// The watched sockets with waiting datagrams, at most `most`. The one that the last look named
-    /// first comes last.
+    /// At most `most` watched sockets with waiting datagrams. The search begins after the socket
+    /// that the last search named first, so all sockets take turns.
     pub(crate) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
             return Noticed::default();
@@ -110,15 +112,15 @@ impl<J> VirtualWorld<J> {
         self.sockets[owner].watched && self.sockets[owner].datagrams > 0
     }
 
-    /// How long a job that watches by looks runs until its next look.
+    /// How long a job that notices arrivals by looks runs until the next look.
     pub(crate) fn until_look(&self) -> Nanos {
         self.interval.minus(self.now.minus(self.looked_at)).max(Nanos::new(1))
     }
 
-    /// Prepares a slice of a job that watches by the kernel's notices. It asks at its next
-    /// checkpoint.
+    /// Prepares a slice of a job that waits for the kernel's notice. The job asks for the notice at
+    /// its next checkpoint.
     pub(crate) fn watch_for_notice(&mut self) -> Nanos {
-        // The kernel gives notice of the next arrival, or of one that waits already.
+        // The kernel raises the mark at the next arrival, or at once if something waits.
         if self.notices[self.me] == Notice::Off {
             if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
                 self.notices[self.me] = Notice::Raised;
@@ -130,7 +132,7 @@ impl<J> VirtualWorld<J> {
         Nanos::new(1)
     }
 
-    /// What such a job has noticed.
+    /// The arrivals that the kernel's notice announces; `None` without a notice.
     pub(crate) fn notice(&mut self) -> Option<Noticed> {
         if self.notices[self.me] != Notice::Raised {
             return None;
@@ -139,7 +141,8 @@ impl<J> VirtualWorld<J> {
         Some(self.seen(LOOK_MAX).by_kernel())
     }
 
-    /// What a job that watches by looks has noticed. One worker's look serves all workers.
+    /// The arrivals that a look finds; `None` before the interval is over. One worker's look serves
+    /// all.
     pub(crate) fn looked(&mut self, now: Nanos) -> Option<Noticed> {
         if now.minus(self.looked_at) < self.interval {
             return None;
@@ -148,7 +151,7 @@ impl<J> VirtualWorld<J> {
         Some(self.seen(LOOK_MAX))
     }
 
-    /// What a job that looks once in `slice` has noticed.
+    /// The arrivals that a job sees if it looks once in `slice`; `None` before the slice is over.
     pub(crate) fn noticed_rarely(&mut self, slice: Nanos, now: Nanos) -> Option<Noticed> {
         let looked_at = &mut self.looked_rarely_at[self.me];
         if now.minus(*looked_at) < slice {

@@ -1,4 +1,4 @@
-//! Verdicts that theory knows.
+//! Are verdicts right where theory gives the answer?
 
 use super::*;
 use crate::lab::study::replayed::Replayed;
@@ -14,9 +14,9 @@ fn judge(workload: &str, policy: &str, load: f64, sizes: Option<&[usize]>, goal:
     scenario.judge(policy.parse().expect("a policy"), load, &goal, most)
 }
 
-// Is a goal that M/M/4 holds decided so, one that it misses as well, and one at the very figure
-// mostly not? Each look may err in one run of 20, and looks of one run are alike: of 6 seeds at
-// most 2 decide.
+// For M/M/4, is a goal above the exact figure found to hold, and one below it to fail? A goal at
+// the exact figure should mostly be undecided. Each check of a run may err once in 20, and checks
+// of one run depend on each other. So at most 2 of 6 seeds may decide.
 #[test]
 fn what_theory_knows_is_found() {
     let workload: Workload = "exponential:100us".parse().expect("a form");
@@ -31,12 +31,12 @@ fn what_theory_knows_is_found() {
     assert!(told <= 2, "{told} of 6 told");
 }
 
-/// p99 of the sojourn in M/M/4 at .8, in services: where `(1 - c) e^-t + 5 c (e^-.8t - .8 e^-t)` is
-/// .01, with Erlang's chance of a wait c = .5964.
+/// The exact p99 of the time in an M/M/4 system at load .8, in mean services: the t at which `(1 -
+/// c) e^-t + 5 c (e^-.8t - .8 e^-t)` is .01. Here c = .5964 is Erlang's probability of a wait.
 const EXACT_P99: f64 = 6.893;
 
-// Does nothing hold before the least run, however clear it looks, and everything after at most what
-// was asked for?
+// Does no goal hold before the minimum run, however clear it looks, and is the run never longer
+// than requested?
 #[test]
 fn nothing_holds_before_the_least_run() {
     let goal = "p50-slowdown<=1000";
@@ -45,21 +45,21 @@ fn nothing_holds_before_the_least_run() {
         let scenario = Scenario::new(&workload, 4, Overheads::NONE, 1, 1);
         scenario.least(load, scenario.memory(load))
     };
-    // The time of 1,000 services of 20 us, in which 4 workers begin .5 x 80,000 us / 1.19 us
-    // requests.
+    // 1,000 services of 20 us take 20 ms. In this time 4 workers at load .5 begin .5 x 80,000 us /
+    // 1.19 us requests.
     let mixed = "bimodal:0.99:1us:20us";
     assert_eq!(least(mixed, 0.5), (0.5 * 80_000.0 / 1.19_f64).ceil() as u64);
     assert_eq!(judge(mixed, "global", 0.5, None, goal, 200_000).measured, least(mixed, 0.5));
     let short = judge(mixed, "global", 0.5, None, goal, 20_000);
     assert_eq!((short.verdict, short.measured), (Some(Verdict::Undecided), 20_000));
     assert_eq!(short.tally.fates().answered, 22_000, "and a tenth before, which is not measured");
-    // 20 times the 99^2 x 2 requests in which a backlog relaxes.
+    // 20 times 99^2 x 2 requests, the time in which a backlog relaxes.
     let near = least("exponential:1us", 0.99) as f64;
     assert!((near / (20.0 * 99.0 * 99.0 * 2.0) - 1.0).abs() < 0.05, "{near}");
 }
 
-// Are pools that cannot keep up, and loads that nothing can bear, failures without a long run,
-// whatever they look like?
+// Do pools that cannot keep up, and loads above all capacity, fail without a long run, however good
+// its figures are?
 #[test]
 fn what_cannot_be_stable_fails_at_once() {
     let goal = "p50-slowdown<=1000";
@@ -76,8 +76,8 @@ fn what_cannot_be_stable_fails_at_once() {
     );
 }
 
-// Does a queue that theory calls stable and is not, as switching doubles the work, fail by its
-// growth?
+// Does a queue fail by its growth, if theory calls it stable but the time for switching doubles the
+// work?
 #[test]
 fn what_grows_is_unstable() {
     let grows = judge("fixed:10us", "rr:5us:5us", 0.8, None, "p50-slowdown<=1000000", 300_000);
@@ -86,17 +86,17 @@ fn what_grows_is_unstable() {
     assert!(stable.holds());
 }
 
-// Is a class that waits for very long a failure where the percentile does not see it? Is a rarer
-// one left out?
+// Does a class that starves fail the goal, though the goal's percentile does not show it? Is a
+// class with too few requests ignored?
 #[test]
 fn a_class_that_starves_is_a_failure() {
     let goal = "p99-slowdown<=20";
-    // One worker for what long ones take after a slice, which keeps it busy at .97.
+    // One worker serves what remains of long requests after a slice, and is .97 busy.
     let starving = judge("bimodal:0.995:1us:100us", "pools", 0.81, Some(&[3, 1]), goal, 400_000);
     let Some(Cause::Starves("long", slowdown)) = starving.cause() else { panic!("{:?}", starving.verdict) };
     assert!(slowdown > 20.0, "{slowdown}");
     assert!(starving.cause().is_some_and(|cause| cause.to_string().contains("class long starves, p99")));
-    // The limits of both classes: ten times what a request takes alone.
+    // The limits of both classes are ten times the slowdown of a request that runs alone.
     let guarded = |workload: &str, goal: &str| {
         let workload: Workload = workload.parse().expect("a form");
         let overheads = Overheads { wake: Nanos::from_micros(1), ..Overheads::NONE };
@@ -109,8 +109,8 @@ fn a_class_that_starves_is_a_failure() {
     assert_eq!(guarded("fixed:1us", goal), [(0, f64::INFINITY)]);
 }
 
-// Does a trace come to a whole fleet, at the rate of all? Are sizes fitted to the part of a server
-// that is left? Is a server that is too slow the cause, where one is?
+// Does a trace go to the whole fleet, at the fleet's rate? Are pool sizes fitted to one server's
+// part of the load? If the busiest server is too slow, is it named as the cause?
 #[test]
 fn a_trace_comes_to_all_servers_of_a_fleet() {
     let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";

@@ -1,5 +1,5 @@
-//! Is what is recommended confirmed by other requests than those by which it was found, and is it
-//! the fewest workers?
+//! Do other requests confirm a recommendation than the requests that found it, and is it the fewest
+//! workers?
 
 use super::*;
 use crate::lab::sim::Fleet;
@@ -22,8 +22,7 @@ fn ask<T>(
     answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
 }
 
-// Is the recommendation the look with the worst figure of two other seeds than that of the
-// bisection?
+// Is the recommendation the worse of two runs, both with other seeds than the bisection?
 #[test]
 fn a_recommendation_is_confirmed_by_other_requests() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
@@ -39,8 +38,8 @@ fn a_recommendation_is_confirmed_by_other_requests() {
     });
 }
 
-// Is the number of workers that a bisection finds the one that counting up finds, for each policy?
-// Method: each number is looked at as the bisection looks.
+// For each policy, does the bisection find the same number of workers as counting up? Method: count
+// up with the same runs.
 #[test]
 fn bisection_finds_what_counting_up_finds() {
     for (policy, goal) in [("global", "p99-latency<=60us"), ("isolated", "p99-latency<=68us")] {
@@ -54,8 +53,8 @@ fn bisection_finds_what_counting_up_finds() {
     }
 }
 
-// Is a goal below what a request takes that never waits impossible, and one above it not, for a
-// latency and a slowdown?
+// Is a goal impossible if it is below the figure of a request that never waits, and possible above
+// it? For a latency and for a slowdown.
 #[test]
 fn arithmetic_knows_what_no_number_of_workers_holds() {
     for (goal, impossible) in [
@@ -77,7 +76,7 @@ fn arithmetic_knows_what_no_number_of_workers_holds() {
     assert!((question.idle(&goal) - 23.68).abs() < 1e-9, "and 20 us until a worker is awake");
 }
 
-// Does each change have its load, its servers and requests of its own?
+// Does each change simulate the load, the servers and the arrivals that its name says?
 #[test]
 fn changes_are_what_they_are_called() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {

@@ -1,4 +1,4 @@
-//! Does each shape keep the rate, repeat by its seed, and vary as its process does?
+//! Does each shape keep the rate, repeat by its seed, and vary as its process should?
 
 use super::*;
 use crate::lab::workload::{Arrival, Arrivals, Workload};
@@ -16,7 +16,7 @@ fn arrivals(shape: &Shape) -> Vec<Arrival> {
     Arrivals::new(&workload, RATE, 16, 7).shaped(shape.clone()).take(REQUESTS).collect()
 }
 
-/// The index of dispersion of the counts in windows of this many microseconds.
+/// The index of dispersion of counts (variance over mean) in windows of this many microseconds.
 fn dispersion(arrivals: &[Arrival], window: u64) -> f64 {
     let last = arrivals.last().expect("arrivals").at.get() / 1_000 / window;
     let mut counts = vec![0.0_f64; last as usize];
@@ -27,7 +27,7 @@ fn dispersion(arrivals: &[Arrival], window: u64) -> f64 {
     counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64 / mean
 }
 
-// Is the rate that of the mean, and are costs and flows those of Poisson arrivals? A count of
+// Does each shape have the requested rate, and the costs and flows of Poisson arrivals? A count of
 // 400,000 has a standard error of at most sqrt(11 / 400,000) = .5 % here.
 #[test]
 fn each_shape_keeps_rate_costs_and_flows_and_repeats() {
@@ -46,7 +46,8 @@ fn each_shape_keeps_rate_costs_and_flows_and_repeats() {
     }
 }
 
-// Are gaps as variable as asked for? The CV of so many gaps is known to some percent.
+// Do gaps have the requested coefficient of variation? This many gaps show it to within some
+// percent.
 #[test]
 fn gaps_have_their_coefficient_of_variation() {
     for (text, expected) in [("constant", 0.0), ("gamma:0.3", 0.3), ("gamma:2", 2.0), ("poisson", 1.0)] {
@@ -59,9 +60,9 @@ fn gaps_have_their_coefficient_of_variation() {
     }
 }
 
-// Do counts in windows that are long beside the phases vary as those of the process do? The index
-// of dispersion is 1 + 2 rate (f1 - f2)^2 (ON OFF)^2 / (ON + OFF)^3 (Fischer and Meier-Hellstern,
-// 1993): 11 and 20.2. Of 400 windows its standard error is 7 %, and windows of 1 ms cut off 4 %.
+// Do counts in long windows vary as in theory? The index of dispersion is 1 + 2 rate (f1 - f2)^2
+// (ON OFF)^2 / (ON + OFF)^3 (Fischer and Meier-Hellstern, 1993): 11 and 20.2. With 400 windows its
+// standard error is 7 %. Windows of 1 ms make it 4 % too low.
 #[test]
 fn bursts_vary_the_rate_as_their_process_does() {
     for (text, expected) in [("poisson", 1.0), ("bursts:1.5:40us:40us", 11.0), ("bursts:2.2:20us:40us", 20.2)] {
@@ -71,7 +72,7 @@ fn bursts_vary_the_rate_as_their_process_does() {
     assert!(dispersion(&arrivals(&shape("constant")), 1_000) < 0.01);
 }
 
-// Do steps and days have the rate of the time? Method: counts of each part of a period.
+// Do `steps` and `day` have the rate of the present time? Method: counts in each part of a period.
 #[test]
 fn steps_and_days_follow_the_clock() {
     let share = |text: &str, period: u64, from: u64, to: u64| {
@@ -79,15 +80,15 @@ fn steps_and_days_follow_the_clock() {
         let within = |one: &&Arrival| (from..to).contains(&(one.at.get() / 1_000 % period));
         drawn.iter().filter(within).count() as f64 / REQUESTS as f64
     };
-    // 1 x 1,000 of 2,500 us, then 3 x 500 of them, then nothing.
+    // A period of 2,500 us: 1,000 us at rate 1, 500 us at rate 3, then no arrivals.
     let text = "steps:1@1ms,3@500us,0@1ms";
     assert!((share(text, 2_500, 0, 1_000) - 0.4).abs() < 0.01);
     assert_eq!(share(text, 2_500, 1_501, 2_499), 0.0);
-    // The first half of a sine of swing s has 1/2 + s / pi.
+    // The first half of a sine with swing s has the share 1/2 + s / pi.
     assert!((share("day:0.8:10ms", 10_000, 0, 5_000) - 0.7546).abs() < 0.01);
 }
 
-// Are times of a trace stretched to the rate, in order, and again after the last?
+// Are the times of a trace stretched to the rate, kept in order, and repeated after the last?
 #[test]
 fn a_trace_gives_its_times_alone() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -95,7 +96,7 @@ fn a_trace_gives_its_times_alone() {
     let lines = "1ms 1ms short 2us 0 1\n4ms 4ms long 8us 1 0\n2ms 5ms short 2us 1 0\n";
     write!(file, "{header}\n{lines}").expect("written");
     let drawn = arrivals(&shape(&format!("file:{}", file.path().display())));
-    // Gaps of 1 and 2 ms, and their mean before the first comes again.
+    // Gaps of 1 and 2 ms, then their mean before the trace repeats. All are scaled to the rate.
     let times: Vec<u64> = drawn.iter().take(5).map(|one| one.at.get()).collect();
     assert_eq!(times, [0, 666, 2_000, 3_000, 3_666]);
 }

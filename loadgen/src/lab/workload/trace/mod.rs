@@ -1,4 +1,4 @@
-//! Reading a [`Trace`], and what follows from its requests.
+//! Reads a [`Trace`] and computes its load, its length and its workload.
 
 use super::cost::{parse_class, parse_cost, recorded};
 use super::{Workload, lines};
@@ -12,14 +12,14 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The most lines to read, without comments: a few more than the most requests of a run.
+/// The most lines to read, comments excluded: slightly more than the most requests of a run.
 pub const TRACE_LINES_MAX: usize = 51_000_000;
-/// The largest file to read: [`TRACE_LINES_MAX`] lines of about 80 bytes, their length after 1,000
-/// hours of a run.
+/// The largest file to read: [`TRACE_LINES_MAX`] lines of about 80 bytes. Lines have this length
+/// after 1,000 hours of a run.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// The longest time without a request. A longer one would stall a replay, and is taken for a typing
-/// error.
+/// The longest time without a request. A longer one would stall a replay, so it is taken for a
+/// typing error.
 const PAUSE_MAX: Nanos = Nanos::from_secs(3_600);
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET [SOURCE] in each line, like 1ms 1.1ms short 500ns 17 3";
@@ -41,17 +41,17 @@ pub trait Recording: Sized {
     /// The number of measured requests.
     fn measured(&self) -> u64;
 
-    /// The share of the workers' time that the requests take until the last one, if each takes
+    /// The load until the last request, as a share of the workers' time, if each request takes
     /// `beside` more than its cost.
     fn load_with(&self, beside: Nanos) -> f64;
 
-    /// The same share, with the server's costs to receive and answer requests.
+    /// The load, with the costs of the server to receive and answer requests.
     fn load(&self) -> f64;
 
     /// The time until the last request was due, divided by the time scale.
     fn seconds(&self) -> f64;
 
-    /// The costs of the trace as a workload to draw from. It leaves out classes without a request,
+    /// The costs of the trace as a workload to draw from. Classes without a request are left out,
     /// so class numbers may change.
     fn to_workload(&self) -> Workload;
 }
@@ -147,7 +147,7 @@ fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
 const FORM: &str = "forebay-trace/1 time-scale=K burn=cpu|sleep [overheads=SET] workers=N seed=N warmup=TIME [deadline=TIME] \
      [left-out=N] workload=NAME";
 
-/// The trace of a header, still without requests.
+/// The trace with the values of the header, and no requests yet.
 fn parse_header(line: &str) -> Result<Trace, String> {
     let form = |what: &str| format!("{what}: the first line is {FORM}");
     // The workload's name may hold blanks, so it comes last.
@@ -190,8 +190,8 @@ fn number(key: &str, text: &str, allowed: RangeInclusive<u64>) -> Result<u64, St
     number.ok_or_else(|| format!("{key}={text}: write a number from {} to {}", allowed.start(), allowed.end()))
 }
 
-/// Overheads as a trace names them. A file name is refused, because this host's file is not the
-/// server's.
+/// The overheads in a header. A file name is refused, because the file of the server's host is not
+/// on this host.
 fn overheads(text: &str) -> Result<Overheads, String> {
     if text.starts_with("file:") || text == "measured" {
         return Err(format!("overheads={text}: write a name or steps, and no file"));

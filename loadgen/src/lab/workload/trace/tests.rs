@@ -1,4 +1,4 @@
-//! Does a trace read back as it was written, and is an error located in its file?
+//! Does a written trace read back unchanged, and does an error name its line?
 
 use super::*;
 use forebay::inside::emulation::overheads::Overheads;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const HEADER: &str = "forebay-trace/1 time-scale=1000 burn=sleep workers=4 seed=7 warmup=1s workload=extreme-bimodal";
 
 fn request() -> impl Strategy<Value = TraceRequest> {
-    // Gaps and lateness; times are summed up afterwards.
+    // Gaps and lateness of requests; `times` below adds them up.
     (0_u64..5_000_000_000, 0_u64..50_000_000, 1_u64..1_000_000_000, any::<u16>(), 0_u16..1_024, 0..CLASSES as u8)
         .prop_map(|(gap, slip, cost, flow, socket, class)| TraceRequest {
             intended: Nanos::new(gap),
@@ -67,9 +67,9 @@ fn comments_are_passed_over_and_figures_follow_from_the_lines() {
     let text = format!("# a run\n\n{HEADER}\n0ns 5us 0 1ms 3 0 # the first\n2s 2s long 500us 65535 3\n");
     let offered = Trace::parse(&text).expect("two requests");
     assert_eq!((offered.requests.len(), offered.measured(), offered.requests[1].class), (2, 1, 1));
-    // 1.5 ms of work for 4 workers in 2 s, which are 2 ms without the scale.
+    // 1.5 ms of work for 4 workers in 2 s. Without the time scale these are 2 ms.
     assert!((offered.load() - 0.1875).abs() < 1e-12);
-    // With 0.5 ms beside each cost, 2.5 ms.
+    // With 0.5 ms beside each cost, the work is 2.5 ms.
     let beside = Overheads { send: Nanos::from_micros(500), ..Overheads::NONE };
     let charged = Trace { overheads: beside, ..offered.clone() };
     assert!((charged.load() - 0.3125).abs() < 1e-12 && (charged.load_with(Nanos::ZERO) - 0.1875).abs() < 1e-12);
@@ -131,7 +131,7 @@ fn a_file_that_is_none_is_said_so() {
     }
 }
 
-// Does reading stop at the bound, also where every line means nothing?
+// Does reading stop at the bound, even if every line is blank?
 #[test]
 fn what_is_read_is_bounded() {
     let endless = || std::io::BufReader::new(std::io::repeat(b'\n'));
