@@ -259,7 +259,7 @@ pub struct Request<'a, T = ()> {
     pub(crate) ticket: &'a T,
     pub(crate) class: u8,
     pub(crate) expires_at: Option<Nanos>,
-    pub(crate) worker: usize,
+    pub(crate) worker: u16,
 }
 
 // Not derived: that would require the ticket to be `Copy`.
@@ -306,7 +306,7 @@ impl<'a, T> Request<'a, T> {
     /// The worker that began the request, from 0. Handlers use it to give each worker memory of its
     /// own, without contention. After a checkpoint the request may be on another worker.
     pub fn worker(&self) -> usize {
-        self.worker
+        self.worker.into()
     }
 
     /// The ticket that [`Handler::admit`](super::Handler::admit) gave the request.

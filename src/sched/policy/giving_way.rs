@@ -122,8 +122,8 @@ impl Policy {
     /// no other to yield. For a worker whose jobs find no room in the queues, one waiting request
     /// is enough.
     pub fn is_scarce(&self, local: &Local, view: &impl View) -> bool {
-        local.crowded && self.gives_way().is_some() && view.queued() > 0
-            || self.patience().is_some_and(|patience| view.queued() >= patience.scarce_from)
+        let from = |patience: Patience| if local.crowded { 1 } else { patience.scarce_from };
+        self.patience().is_some_and(|patience| view.queued() >= from(patience))
     }
 
     /// Asks other workers to yield, by passing them to `flag`, for `waiting` fresh requests that

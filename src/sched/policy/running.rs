@@ -82,7 +82,7 @@ impl Policy {
     }
 
     /// How workers learn of fresh requests; `None` if no request yields to them.
-    pub(super) fn gives_way(&self) -> Option<&GiveWay> {
+    fn gives_way(&self) -> Option<&GiveWay> {
         self.attained().map(|(_, gives_way)| gives_way)
     }
 
@@ -104,7 +104,7 @@ impl Policy {
             return Watch::Never;
         }
         let each = |together| each_looks_after(together, self.topology.workers);
-        if self.is_scarce(local, view) {
+        if local.crowded || self.is_scarce(local, view) {
             return Watch::Every(each(self.look_after));
         }
         let rarely = if gives_way.together { each(gives_way.rarely) } else { gives_way.rarely };

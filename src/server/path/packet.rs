@@ -89,8 +89,7 @@ impl<T: Default> PacketBody<T> {
         let Envelope { class, worker, segment, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
-        let request =
-            Request { arrival, segment, ticket: &self.ticket, class, expires_at, worker: usize::from(worker) };
+        let request = Request { arrival, segment, ticket: &self.ticket, class, expires_at, worker };
         (request, &mut self.reply, &mut self.envelope.class)
     }
 }
