@@ -7,7 +7,7 @@ use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::Outputs;
 use crate::values::{COMPARED, list, number, positive, rate};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
@@ -34,10 +34,12 @@ pub(crate) enum Command {
     /// Drive a running server at each of several rates: latency and loss over the rate
     ///
     /// Example: loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --html sweep.html
+    #[command(mut_args(|arg| hidden(arg, &AMOUNT)))]
     Sweep(Box<SweepArguments>),
     /// Find the highest rate at which a running server holds an SLO, beginning at --rate
     ///
     /// Example: loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
+    #[command(mut_args(|arg| hidden(arg, &AMOUNT[2..])))]
     #[command(mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")))]
     Search(Box<SearchArguments>),
     /// Compare policies, with one fresh server for each, or two running servers: the same requests
@@ -151,8 +153,11 @@ pub(crate) struct ProtocolArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SweepArguments {
     /// Requests per second of each run: a list, or ranges FROM..TO:STEP
-    #[arg(long, required = true, value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
-    pub(crate) rates: std::vec::Vec<f64>,
+    #[arg(long, required_unless_present = "loads", value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
+    pub(crate) rates: Option<std::vec::Vec<f64>>,
+    /// The same as shares of the workers' capacity, like 0.5..0.9:0.1
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, load), conflicts_with = "rates", conflicts_with_all = AMOUNT)]
+    pub(crate) loads: Option<std::vec::Vec<f64>>,
     #[command(flatten)]
     pub(crate) run: RunArguments,
 }
@@ -167,8 +172,14 @@ pub(crate) struct SearchArguments {
     pub(crate) run: RunArguments,
 }
 
-/// Flags of `run` that say how much is offered; not for a sweep.
-const AMOUNT: [&str; 3] = ["rate", "load", "replay"];
+/// Flags of `run` that say how much is offered: not for a sweep. From `replay` on, nor for a search.
+const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
+
+/// The flag `arg`, left out of the help if it is one of `refused`. It still has an error of its own.
+fn hidden(arg: Arg, refused: &[&str]) -> Arg {
+    let is_refused = refused.contains(&arg.get_id().as_str());
+    arg.hide(is_refused)
+}
 
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 7] = ["workload", "then", "rate", "load", "arrivals", "duration", "seed"];

@@ -2,6 +2,7 @@
 //! allowed? Method: one process for each mistake.
 
 use crate::support::*;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::pipe;
 
@@ -57,6 +58,9 @@ run --rate 10 --slo loss<60% => `60%` is no loss: write 0.0001% to 50%
 run --rate 10 --slo p99-latency-long<1s --profile ntp => --slo p99-latency-long<=1s: these requests have no such class
 run --rate 10 --slo p99-slowdown<3 --profile ntp => --slo p99-slowdown<=3: these requests have no such class, or no known
 sweep => --rates <LIST>
+sweep --rates 10 --loads 0.5 => '--rates <LIST>' cannot be used with '--loads <LIST>'
+sweep --loads 0.5 => --load needs the number of workers
+sweep --loads 101 => write a share of the workers' capacity
 sweep --rates 10..20 => `10..20` is no range: write FROM..TO:STEP
 sweep --rates 10 --rate 10 => '--rates <LIST>' cannot be used with '--rate <N>'
 sweep --rates 10 --replay /dev/null => '--rates <LIST>' cannot be used with '--replay <FILE>'
@@ -81,6 +85,21 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         let (code, stdout, stderr) = loadgen(flags);
         assert!(code == Some(2) && stderr.contains(expected), "{row}: {stderr}");
         assert_eq!(stdout, "", "{row}: nothing was begun");
+    }
+}
+
+// Does the help of a series name no flag that it refuses, and all the others of a run?
+#[test]
+fn help_has_the_flags_that_are_taken() {
+    let flags = |command: &str| {
+        let (_, help, _) = loadgen(&format!("{command} --help"));
+        let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '[']).next());
+        flags.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let all = flags("run");
+    for (command, refused) in [("sweep", "load rate replay speed"), ("search", "replay speed")] {
+        let missing: Vec<String> = all.difference(&flags(command)).cloned().collect();
+        assert_eq!(missing.join(" "), refused, "{command}");
     }
 }
 
