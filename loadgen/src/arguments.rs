@@ -5,7 +5,7 @@ use crate::lab::study::goal::Slo;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::profile::{self, Chosen, Match, Payload};
-use crate::results::Outputs;
+use crate::results::{Export, Outputs};
 use crate::values::{COMPARED, list, number, positive, rate};
 use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
@@ -121,6 +121,13 @@ pub(crate) struct RunArguments {
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
+    /// Also write this file for other programs: .csv has each second and class, .hlog and .hgrm
+    /// are for HdrHistogram, .xml is JUnit
+    ///
+    /// The end of its name says what it has. The test cases of JUnit are the validity of the run
+    /// and each term of its SLO, or the answer of a series.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<Export>,
     #[command(flatten)]
     pub(crate) protocol: ProtocolArguments,
     #[command(flatten)]
@@ -172,10 +179,12 @@ pub(crate) struct SearchArguments {
     pub(crate) run: RunArguments,
 }
 
-/// Flags of `run` that say how much is offered: not for a sweep. From `replay` on, nor for a search.
+/// Flags of `run` that say how much is offered: not for a sweep. From `replay` on, nor for a
+/// search.
 const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
 
-/// The flag `arg`, left out of the help if it is one of `refused`. It still has an error of its own.
+/// The flag `arg`, left out of the help if it is one of `refused`. It still has an error of its
+/// own.
 fn hidden(arg: Arg, refused: &[&str]) -> Arg {
     let is_refused = refused.contains(&arg.get_id().as_str());
     arg.hide(is_refused)

@@ -30,7 +30,10 @@ use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
 use progress::Progress;
+use report::export;
 use report::slo::UNKNOWN;
+use results::Exports;
+use run::Outcome;
 use std::process::ExitCode;
 
 /// The whole command line, for programs that make manual pages and completions.
@@ -72,9 +75,12 @@ fn told(error: &clap::Error) -> ExitCode {
 
 fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
     let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
-    let outputs = arguments.offer.outputs()?;
+    let (outputs, mut exports) = (arguments.offer.outputs()?, Exports::open(&arguments.out)?);
     let progress = Progress::new("run", plan, arguments.offer.quiet);
-    let report = &run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report.judged(arguments.slo.as_ref());
+    let Outcome { report, exchange, .. } = run::execute(plan, endpoint.as_ref(), interrupt, progress)?;
+    let report = &report.judged(arguments.slo.as_ref());
+    exports.each(|format, text| export::add(format, text, plan, report, &exchange));
+    let exported = exports.write();
     outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
-    Ok(report.exit_code())
+    exported.map(|()| report.exit_code())
 }

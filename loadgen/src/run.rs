@@ -127,10 +127,10 @@ pub(crate) fn execute_on(
     let retries = replies.taken + replies.errors.values().sum::<u64>();
     replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
-    let exchange = Exchange { start, schedule, sent, replies };
     let by_core_time = plan.by_core_time && probe.is_emulated() && plan.retrying.max == 0;
     let reply_price = by_core_time.then(|| plan.overheads.times(plan.time_scale).send);
-    let result = RunResult::of(plan, &exchange, probe.kernel_dropped(), reply_price);
+    let exchange = Exchange { start, schedule, sent, replies, reply_price };
+    let result = RunResult::of(plan, &exchange, probe.kernel_dropped());
     let known = result.latency_us.all().supported;
     let Exchange { sent, replies, .. } = &exchange;
     let facts = Facts {

@@ -1,6 +1,7 @@
 //! One value for each class of requests; and a stream of values, with its [`Block`].
 
 use crate::lab::stats::{Batches, Block, Memory, Sample};
+use crate::report::histogram::Packed;
 use forebay::metrics::ALL_CLASSES;
 use serde::ser::{Serialize, Serializer};
 
@@ -77,6 +78,11 @@ impl Values {
     pub(crate) fn add(&mut self, value: f64) {
         self.values.push(value);
         self.batches.record(0, value);
+    }
+
+    /// The values as a histogram.
+    pub(crate) fn packed(&self) -> Packed {
+        Packed::of(&self.values)
     }
 
     /// The values in batches.

@@ -7,6 +7,7 @@ use crate::page;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
+use crate::report::parts::PARTS;
 use crate::report::slo::Judged;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
@@ -22,12 +23,20 @@ const SHOWN: [Percentile; 5] =
 /// Explains a question mark behind a percentile.
 pub(crate) const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
+/// Explains the parts of the latency.
+const PARTS_EXPLAINED: &str = "\
+kernel: in the server's sockets. queue: in the server, not in the handler.
+service: in the handler. network: the rest, there and back.
+
+";
+
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     let mut text = heading(plan, report);
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
+    text += &parts(report);
     text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report)
 }
 
@@ -142,6 +151,23 @@ fn latency_table(report: &RunReport) -> String {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
     }
     text
+}
+
+/// Where requests spend their time, if the server tells.
+fn parts(report: &RunReport) -> String {
+    let (parts_us, latency) = (&report.result.parts_us, report.result.latency_us.all());
+    let row = |percentile: Percentile| {
+        let of = |part| parts_us.get(part).and_then(|by| by.get(percentile.name())).copied();
+        let us = PARTS.map(of).into_iter().collect::<Option<Vec<f64>>>().filter(|_| latency.supports(percentile))?;
+        let cells = us.iter().copied().chain([us.iter().sum()]).map(|us| time(Some(us)));
+        Some(std::iter::once(percentile.to_string()).chain(cells).collect())
+    };
+    let rows: Vec<Vec<String>> = SHOWN.into_iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = ["near"].into_iter().chain(PARTS).chain(["together"]).map(str::to_owned);
+    table(&header.collect::<Vec<_>>(), &rows, 1) + PARTS_EXPLAINED
 }
 
 fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {

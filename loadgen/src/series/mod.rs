@@ -9,10 +9,12 @@ use crate::failure::Failure;
 use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::report::export;
 use crate::report::json::RunReport;
-use crate::report::slo::{Held, UNKNOWN};
+use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::report::validity::Validity;
-use crate::run::{self, Setup};
+use crate::results::{Exports, Format, Outputs};
+use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
 use bisection::{Answer, Seen};
 use forebay::time::{Nanos, clock};
@@ -39,6 +41,8 @@ struct Series<'a> {
     setup: Setup,
     #[serde(skip)]
     offer: &'a OfferArguments,
+    #[serde(skip)]
+    exports: Exports,
 }
 
 /// Carries out `loadgen sweep` and returns the exit code.
@@ -57,8 +61,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         }
     }
     series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>(), f64::MAX));
-    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
-    Ok(if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
+    series.finish(&outputs, if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
 }
 
 /// Carries out `loadgen search` and returns the exit code.
@@ -72,8 +75,7 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<u8, Failure> {
     let answer = bisection::search(series.setup.0.rate, |rate| series.look(rate, end))?;
     let code = answer.exit_code();
     series.answer = Some(answer);
-    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
-    Ok(code)
+    series.finish(&outputs, code)
 }
 
 /// The first run of a sweep.
@@ -92,7 +94,7 @@ impl<'a> Series<'a> {
     fn new(arguments: &'a RunArguments) -> Result<Series<'a>, Failure> {
         let (setup, slo, offer) = (run::prepare(arguments)?, arguments.slo.as_ref(), &arguments.offer);
         let (schema, answer, runs) = ("forebay-series/1", None, Vec::new());
-        Ok(Series { schema, slo, answer, runs, setup, offer })
+        Ok(Series { schema, slo, answer, runs, setup, offer, exports: Exports::open(&arguments.out)? })
     }
 
     /// Makes the next run, with the next seed.
@@ -101,9 +103,26 @@ impl<'a> Series<'a> {
         let seed = plan.seed.wrapping_add(self.runs.len() as u64);
         let plan = Plan { rate: at, duration, seed, ..plan.clone() };
         let progress = Progress::new(&format!("{label}, {}/s", rate(at)), &plan, self.offer.quiet);
-        let report = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?.report;
-        self.runs.push(report.judged(self.slo));
+        let Outcome { report, exchange, .. } = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?;
+        let report = report.judged(self.slo);
+        self.exports.each(|format, text| export::add(format, text, &plan, &report, &exchange));
+        self.runs.push(report);
         Ok(self.runs.last().expect("a run"))
+    }
+
+    /// Writes the results of a series that ends with `code`, and returns it.
+    fn finish(&mut self, outputs: &Outputs, code: u8) -> Result<u8, Failure> {
+        let said = self.answer.as_ref().map_or("no run is VALID".to_owned(), Answer::said);
+        let kind = if code == UNHELD { "failure" } else { "error" };
+        let case = ("the answer is known".to_owned(), (code != 0).then_some((kind, said)));
+        self.exports.each(|format, text| {
+            if format == Format::Junit {
+                *text = export::junit(std::slice::from_ref(&case));
+            }
+        });
+        let exported = self.exports.write();
+        outputs.finish(&text::render(self), || &*self, || text::page(self))?;
+        exported.map(|()| code)
     }
 
     /// Whether the SLO holds at this rate; `None` if no time is left to know it, or the rate is too

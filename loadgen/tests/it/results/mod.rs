@@ -1,0 +1,6 @@
+//! What a run writes.
+
+mod export;
+mod fates;
+mod json;
+mod page;
