@@ -59,6 +59,8 @@ pub(crate) enum Command {
     /// seconds
     #[command(after_help = CALIBRATE_EXAMPLE)]
     Calibrate(CalibrateArguments),
+    /// Print the JSON Schema of what --json of run, sweep and search writes
+    Schema,
     /// The server that `compare` starts: the same entry point as `forebay serve`.
     #[command(name = "__serve", hide = true)]
     Serve {

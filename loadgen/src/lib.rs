@@ -31,9 +31,13 @@ use clap::{CommandFactory, Parser};
 use failure::Failure;
 use progress::Progress;
 use report::export;
+use report::json::RunReport;
 use report::slo::UNKNOWN;
 use results::Exports;
 use run::Outcome;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use series::Series;
 use std::process::ExitCode;
 
 /// The whole command line, for programs that make manual pages and completions.
@@ -56,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| 0),
         Command::Plan(arguments) => lab::plan(&arguments).map(|()| 0),
         Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| 0),
+        Command::Schema => results::print(&format!("{:#}\n", schema())).map(|()| 0),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
@@ -71,6 +76,14 @@ fn told(error: &clap::Error) -> ExitCode {
         Err(lost) if !error.use_stderr() => Failure::of_result(&lost).ended(),
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
+}
+
+/// The JSON Schema of the results of a run and of a series.
+fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let results = [generator.subschema_for::<RunReport>(), generator.subschema_for::<Series<'_>>()];
+    let definitions = generator.take_definitions(true);
+    json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": results, "$defs": definitions})
 }
 
 fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {

@@ -3,7 +3,10 @@
 use crate::lab::stats::{Batches, Block, Memory, Sample};
 use crate::report::histogram::Packed;
 use forebay::metrics::ALL_CLASSES;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by
 /// class number.
@@ -57,6 +60,20 @@ impl ByClass<Values> {
             (class, values.into_block(memory.of_share(share)))
         };
         ByClass(self.0.into_iter().map(block).collect())
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for ByClass<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        BTreeMap::<String, T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, T>::json_schema(generator)
     }
 }
 

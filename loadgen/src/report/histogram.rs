@@ -5,13 +5,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Significant digits: a time is at most 0.1 % too high.
 const DIGITS: u8 = 3;
 
 /// The latencies of the requests of a class.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct Packed {
     /// The number of requests. Those that are not in the histogram were not answered in time.
     pub(crate) sent: u64,

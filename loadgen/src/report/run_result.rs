@@ -11,12 +11,13 @@ use crate::report::parts::{Parts, parts_us};
 use crate::report::seen::seen;
 use forebay::fate::Ending;
 use forebay::inside::wire::Status;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The number of requests of a run by fate, as the client sees it. The fates are disjoint and sum
 /// to the requests sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Fates {
     /// Requests served in time.
     pub answered: u64,
@@ -64,7 +65,7 @@ pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) ->
 }
 
 /// The figures of a run, over the requests after the warm-up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,

@@ -8,6 +8,7 @@ use crate::report::validity::{Effect, Facts, raised_us};
 use crate::text::{factor, grouped};
 use forebay::fate::CLASS_NAMES;
 use forebay::metrics::ALL_CLASSES;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The exit code where nothing is known.
@@ -19,7 +20,7 @@ pub(crate) const UNHELD: u8 = 4;
 const GROWN: f64 = 2.0;
 
 /// Whether an SLO holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Held {
     /// Each figure is below its limit in the long run.
@@ -42,7 +43,7 @@ impl Held {
 }
 
 /// What a run says about an SLO.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(crate) struct Judged {
     pub(crate) verdict: Held,
     /// The values and limits of the terms on which the verdict rests.

@@ -2,6 +2,7 @@
 
 use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::text::{rate, wrapped};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The answer is known if the lowest rate that does not hold is at most this many times the highest
@@ -12,7 +13,7 @@ const NEAR: f64 = 1.05;
 const RATES_MAX: usize = 20;
 
 /// What is known of an SLO at a rate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(super) struct Seen {
     pub(super) rps: f64,
     pub(super) verdict: Held,
@@ -20,7 +21,7 @@ pub(super) struct Seen {
 }
 
 /// At which rates an SLO holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(super) struct Answer {
     /// The highest rate below that of `beyond` at which it holds; `None` if there is none.
     pub(super) holds_rps: Option<f64>,

@@ -18,6 +18,7 @@ use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
 use bisection::{Answer, Seen};
 use forebay::time::{Nanos, clock};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A run of a search that does not decide is repeated with twice its length, up to this many times
@@ -28,8 +29,8 @@ const LONGER: u64 = 8;
 const REQUESTS_MIN: f64 = 100.0;
 
 /// A series, and its result as written to JSON (`forebay-series/1`).
-#[derive(Serialize)]
-struct Series<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Series<'a> {
     schema: &'static str,
     /// What must hold, if anything.
     slo: Option<&'a Slo>,

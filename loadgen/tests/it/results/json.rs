@@ -43,6 +43,36 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
 }
 
+// Does what a run, a sweep and a search write fit the schema, with no key that it does not name, and
+// nothing fit that lacks a key?
+#[test]
+fn results_fit_the_schema() {
+    let (_, schema, _) = loadgen("schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let short = "--duration 200ms --warmup 0s --timeout 100ms --quiet --slo p50<900ms,loss<1% --json -";
+    for (command, name) in [
+        ("run --rate 1000 --cost extreme-bimodal", "RunReport"),
+        ("run --rate 1000 --payload {counter:4}", "RunReport"),
+        ("sweep --rates 1000,2000", "Series"),
+        ("search --rate 1000 --max-time 1s", "Series"),
+    ] {
+        let server = generator::serve(|socket, asked, client| match Header::parse(asked) {
+            Ok(_) => drop(reply(socket, asked, client)),
+            Err(_) => drop(socket.send_to(asked, client)),
+        });
+        let (_, stdout, stderr) = loadgen(&format!("{command} {short} --target {server}"));
+        let mut result: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+        let problems: Vec<String> = validator.iter_errors(&result).map(|error| error.to_string()).collect();
+        assert!(problems.is_empty(), "{command}: {problems:?}");
+        let named = schema["$defs"][name]["properties"].as_object().expect("properties");
+        let keys = result.as_object_mut().expect("an object");
+        assert!(keys.keys().all(|key| named.contains_key(key)), "{command}: {:?}", keys.keys());
+        keys.remove(if name == "Series" { "runs" } else { "fates" });
+        assert!(!validator.is_valid(&result), "{command}");
+    }
+}
+
 /// A run of 200 ms against a socket that answers nothing, with `flags` on top; what it prints, and
 /// what it says beside.
 fn unanswered(flags: &str) -> [String; 2] {
