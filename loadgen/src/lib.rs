@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod failure;
 pub mod interrupt;
 pub mod lab;
+mod merge;
 mod page;
 pub mod plan;
 pub mod profile;
@@ -29,6 +30,7 @@ mod values;
 use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
+use merge::Merged;
 use progress::Progress;
 use report::export;
 use report::json::RunReport;
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| 0),
         Command::Plan(arguments) => lab::plan(&arguments).map(|()| 0),
         Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| 0),
+        Command::Merge(arguments) => merge::merge(&arguments),
         Command::Schema => results::print(&format!("{:#}\n", schema())).map(|()| 0),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
@@ -81,7 +84,8 @@ fn told(error: &clap::Error) -> ExitCode {
 /// The JSON Schema of the results of a run and of a series.
 fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let results = [generator.subschema_for::<RunReport>(), generator.subschema_for::<Series<'_>>()];
+    let of_runs = [generator.subschema_for::<RunReport>(), generator.subschema_for::<Merged>()];
+    let results = [of_runs.as_slice(), &[generator.subschema_for::<Series<'_>>()]].concat();
     let definitions = generator.take_definitions(true);
     json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": results, "$defs": definitions})
 }

@@ -117,7 +117,7 @@ pub(crate) fn execute_on(
     // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
     probe.look();
-    let start = clock::now().plus(LEAD);
+    let start = clock::now().plus(plan.start_at.unwrap_or(Nanos::ZERO).minus(clock::realtime()).max(LEAD));
     let (mut sent, replies, cut_off) = exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));

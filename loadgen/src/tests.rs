@@ -45,7 +45,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         }
         Command::Simulate(arguments) => return refused(lab::simulate::check(arguments)),
         Command::Plan(arguments) => return refused(lab::plan::check(arguments)),
-        Command::Calibrate(_) | Command::Schema | Command::Serve { .. } => return None,
+        Command::Calibrate(_) | Command::Merge(_) | Command::Schema | Command::Serve { .. } => return None,
     };
     let checked = plan.and_then(|plan| {
         let expected = plan.rate * plan.warmup.plus(plan.duration).as_secs_f64();

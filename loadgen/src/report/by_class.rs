@@ -24,6 +24,11 @@ impl<T> ByClass<T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
 
+    /// Each class and its value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(class, value)| (*class, value))
+    }
+
     /// Whether there is no value, also none for all requests.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

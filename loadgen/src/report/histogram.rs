@@ -1,6 +1,7 @@
 //! Latencies as histograms of HdrHistogram. Their counts add up, so histograms of several runs
 //! merge exactly.
 
+use crate::lab::stats::Block;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
@@ -30,6 +31,24 @@ impl Packed {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(answered, &mut bytes).expect("a vector takes everything");
         Packed { sent, hdr: BASE64_STANDARD.encode(bytes) }
+    }
+
+    /// Both together; `None` if one of them is none.
+    pub(crate) fn plus(self, other: &Packed) -> Option<Packed> {
+        let mut answered = self.answered()?;
+        answered.auto(true);
+        answered.add(other.answered()?).expect("it grows with its values");
+        Some(Packed::whole(self.sent + other.sent, &answered))
+    }
+
+    /// The percentiles over everything sent, in microseconds.
+    pub(crate) fn block(&self) -> Option<Block> {
+        let answered = self.answered()?;
+        let at = |rank: u64| match rank as f64 / answered.len() as f64 {
+            share if share <= 1.0 => answered.value_at_quantile(share) as f64 / 1e3,
+            _ => f64::INFINITY,
+        };
+        Some(Block::from_ranks(answered.len(), self.sent, at))
     }
 
     /// The latencies; `None` if the text is no histogram, or one of more than was sent.

@@ -5,7 +5,6 @@ use crate::drive::until::is_narrow;
 use crate::lab::stats::{Block, Interval};
 use crate::page;
 use crate::plan::Plan;
-use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::parts::PARTS;
 use crate::report::slo::Judged;
@@ -135,11 +134,11 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 }
 
 fn latency_table(report: &RunReport) -> String {
-    let mut text = percentiles("latency", &report.result.latency_us, time);
+    let mut text = percentiles("latency", report.result.latency_us.iter(), time);
     text.push('\n');
     let has_costs = !report.result.slowdown.is_empty();
     if has_costs {
-        text += &percentiles("slowdown", &report.result.slowdown, factor);
+        text += &percentiles("slowdown", report.result.slowdown.iter(), factor);
     }
     text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
     text += if has_costs { "slowdown: latency over cost.\n" } else { "" };
@@ -170,17 +169,22 @@ fn parts(report: &RunReport) -> String {
     table(&header.collect::<Vec<_>>(), &rows, 1) + PARTS_EXPLAINED
 }
 
-fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
+/// A row of percentiles for each class.
+pub(crate) fn percentiles<'a>(
+    name: &str,
+    classes: impl Iterator<Item = (&'a str, &'a Block)>,
+    show: fn(Option<f64>) -> String,
+) -> String {
     let mut header = vec![name.to_owned(), "answered".to_owned()];
     header.extend(SHOWN.map(|percentile| percentile.to_string()));
     header.push("max".to_owned());
-    let row = |(class, block): &(&str, Block)| {
-        let mut row = vec![(*class).to_owned(), grouped(block.count)];
+    let row = |(class, block): (&str, &Block)| {
+        let mut row = vec![class.to_owned(), grouped(block.count)];
         row.extend(SHOWN.map(|percentile| cell(block, percentile, show)));
         row.push(if block.is_empty() { "-".to_owned() } else { show(block.max) });
         row
     };
-    let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = classes.map(row).collect();
     table(&header, &rows, 1)
 }
 

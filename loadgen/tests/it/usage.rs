@@ -59,6 +59,9 @@ run --rate 10 --slo p99 => for '--slo <SLO>': `p99` is no goal: write PERCENTILE
 run --rate 10 --slo loss<60% => `60%` is no loss: write 0.0001% to 50%
 run --rate 10 --slo p99-latency-long<1s --profile ntp => --slo p99-latency-long<=1s: these requests have no such class
 run --rate 10 --slo p99-slowdown<3 --profile ntp => --slo p99-slowdown<=3: these requests have no such class, or no known
+run --rate 10 --start-at 5 => for '--start-at <SECONDS>': write seconds since 1970 within the next hour
+merge => <FILE>...
+merge Cargo.toml => Cargo.toml: it is no result of a run (expected value at line 1 column 2): write it with loadgen run --json
 sweep => --rates <LIST>
 sweep --rates 10 --loads 0.5 => '--rates <LIST>' cannot be used with '--loads <LIST>'
 sweep --loads 0.5 => --load needs the number of workers

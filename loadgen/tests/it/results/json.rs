@@ -43,8 +43,8 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
 }
 
-// Does what a run, a sweep and a search write fit the schema, with no key that it does not name, and
-// nothing fit that lacks a key?
+// Does what a run, a sweep and a search write fit the schema? Does the schema name each key, and
+// does nothing fit that lacks one?
 #[test]
 fn results_fit_the_schema() {
     let (_, schema, _) = loadgen("schema");

@@ -3,4 +3,5 @@
 mod export;
 mod fates;
 mod json;
+mod merge;
 mod page;
