@@ -188,7 +188,7 @@ fn exchange_all(
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
     let datagrams = Datagrams { profile: &*plan.profile.profile, common };
-    let live = if plan.until_known.is_some() { Live::of(schedule.len()) } else { Live::default() };
+    let live = Live::of(plan.until_known.map_or(0, |_| schedule.len()));
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
