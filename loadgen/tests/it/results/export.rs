@@ -63,7 +63,7 @@ fn each_file_has_the_counts_and_the_latencies_of_the_report() {
 
     let hgrm = written(folder.path(), "hgrm");
     assert!(hgrm.contains(&format!("#[{answered} of {sent} were answered in time")), "{hgrm}");
-    let last = hgrm.lines().filter(|line| line.starts_with(' ')).next_back().expect("a line");
+    let last = hgrm.lines().rfind(|line| line.starts_with(' ')).expect("a line");
     let last: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(last[1..], ["1.000000000000", &answered.to_string(), "inf"], "{hgrm}");
 

@@ -70,7 +70,7 @@ fn counts_and_latencies_add_up() {
         assert_eq!(three["latency_us"]["all"][name], both["latency_us"]["all"][name], "{name}");
     }
     assert_eq!(number(&three, "/sent"), 2.0 * number(&both, "/sent"));
-    let mut cut = one.0.clone();
+    let mut cut = one.0;
     cut["histograms"]["all"]["hdr"] = "AAAA".into();
     std::fs::write(file("cut.json"), cut.to_string()).expect("written");
     for (wrong, why) in [("cut.json", "a histogram in it cannot be read"), ("none", "it cannot be read: No such file")]
