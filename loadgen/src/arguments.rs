@@ -5,14 +5,14 @@ use crate::lab::study::goal::Slo;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::profile::{self, Chosen, Match, Payload};
-use crate::results::Outputs;
+use crate::results::{Export, Outputs};
 use crate::values::{COMPARED, list, number, positive, rate};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::{Nanos, clock, parse_duration};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -34,10 +34,12 @@ pub(crate) enum Command {
     /// Drive a running server at each of several rates: latency and loss over the rate
     ///
     /// Example: loadgen sweep --target 127.0.0.1:9000 --rates 1000..9000:1000 --html sweep.html
+    #[command(mut_args(|arg| hidden(arg, &AMOUNT)))]
     Sweep(Box<SweepArguments>),
     /// Find the highest rate at which a running server holds an SLO, beginning at --rate
     ///
     /// Example: loadgen search --target 127.0.0.1:9000 --rate 1000 --slo 'p99.9<500us,loss<0.01%'
+    #[command(mut_args(|arg| hidden(arg, &AMOUNT[2..])))]
     #[command(mut_arg("slo", |slo| slo.required(true).conflicts_with("replay")))]
     Search(Box<SearchArguments>),
     /// Compare policies, with one fresh server for each, or two running servers: the same requests
@@ -57,6 +59,12 @@ pub(crate) enum Command {
     /// seconds
     #[command(after_help = CALIBRATE_EXAMPLE)]
     Calibrate(CalibrateArguments),
+    /// Add up what several generators wrote with --json: counts, rates, and latencies by histograms
+    ///
+    /// Begin their runs at one time, with run --start-at. Percentiles are at most 0.1 % too high.
+    Merge(MergeArguments),
+    /// Print the JSON Schema of what --json of run, sweep, search and merge writes
+    Schema,
     /// The server that `compare` starts: the same entry point as `forebay serve`.
     #[command(name = "__serve", hide = true)]
     Serve {
@@ -109,6 +117,9 @@ pub(crate) struct RunArguments {
     /// End the run as soon as this percentile is known within 10 %, at the latest after --duration
     #[arg(long, value_name = "P", conflicts_with_all = ["replay", "retries"])]
     pub(crate) until_known: Option<Percentile>,
+    /// Begin at this time, like that of other generators: seconds since 1970, as `date +%s` prints
+    #[arg(long, value_name = "SECONDS", value_parser = since_1970)]
+    pub(crate) start_at: Option<Nanos>,
     /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
@@ -119,6 +130,13 @@ pub(crate) struct RunArguments {
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed, requires = "replay")]
     pub(crate) speed: f64,
+    /// Also write this file for other programs: .csv has each second and class, .hlog and .hgrm
+    /// are for HdrHistogram, .xml is JUnit
+    ///
+    /// The end of its name says what it has. The test cases of JUnit are the validity of the run
+    /// and each term of its SLO, or the answer of a series.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<Export>,
     #[command(flatten)]
     pub(crate) protocol: ProtocolArguments,
     #[command(flatten)]
@@ -151,8 +169,11 @@ pub(crate) struct ProtocolArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SweepArguments {
     /// Requests per second of each run: a list, or ranges FROM..TO:STEP
-    #[arg(long, required = true, value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
-    pub(crate) rates: std::vec::Vec<f64>,
+    #[arg(long, required_unless_present = "loads", value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
+    pub(crate) rates: Option<std::vec::Vec<f64>>,
+    /// The same as shares of the workers' capacity, like 0.5..0.9:0.1
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, load), conflicts_with = "rates", conflicts_with_all = AMOUNT)]
+    pub(crate) loads: Option<std::vec::Vec<f64>>,
     #[command(flatten)]
     pub(crate) run: RunArguments,
 }
@@ -167,8 +188,27 @@ pub(crate) struct SearchArguments {
     pub(crate) run: RunArguments,
 }
 
-/// Flags of `run` that say how much is offered; not for a sweep.
-const AMOUNT: [&str; 3] = ["rate", "load", "replay"];
+/// Flags of `loadgen merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArguments {
+    /// Results of `loadgen run --json`, or of merge
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Also write the result as JSON; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Flags of `run` that say how much is offered: not for a sweep. From `replay` on, nor for a
+/// search.
+const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
+
+/// The flag `arg`, left out of the help if it is one of `refused`. It still has an error of its
+/// own.
+fn hidden(arg: Arg, refused: &[&str]) -> Arg {
+    let is_refused = refused.contains(&arg.get_id().as_str());
+    arg.hide(is_refused)
+}
 
 /// Flags that cannot be combined with `--replay`, because the trace gives their values.
 const DRAWN: [&str; 7] = ["workload", "then", "rate", "load", "arrivals", "duration", "seed"];
@@ -333,6 +373,14 @@ pub const RETRIES_MAX: u8 = 7;
 
 fn speed(text: &str) -> Result<f64, String> {
     number(text, 0.001..=1_000.0, "write a factor from 0.001 to 1000, like 2")
+}
+
+/// A time of the real-time clock within the next hour.
+fn since_1970(text: &str) -> Result<Nanos, String> {
+    let now = clock::realtime();
+    let (from, to) = (now.as_secs_f64(), now.plus(Nanos::from_secs(3_600)).as_secs_f64());
+    let remedy = format!("write seconds since 1970 within the next hour, {from:.0} to {to:.0}, as `date +%s` prints");
+    number(text, from..=to, &remedy).map(|seconds| Nanos::new((seconds * 1e9) as u64))
 }
 
 fn load(text: &str) -> Result<f64, String> {

@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod failure;
 pub mod interrupt;
 pub mod lab;
+mod merge;
 mod page;
 pub mod plan;
 pub mod profile;
@@ -29,8 +30,16 @@ mod values;
 use arguments::{Arguments, Command, RunArguments};
 use clap::{CommandFactory, Parser};
 use failure::Failure;
+use merge::Merged;
 use progress::Progress;
+use report::export;
+use report::json::RunReport;
 use report::slo::UNKNOWN;
+use results::Exports;
+use run::Outcome;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use series::Series;
 use std::process::ExitCode;
 
 /// The whole command line, for programs that make manual pages and completions.
@@ -53,6 +62,8 @@ pub fn main() -> ExitCode {
         Command::Simulate(arguments) => lab::simulate(&arguments).map(|()| 0),
         Command::Plan(arguments) => lab::plan(&arguments).map(|()| 0),
         Command::Calibrate(arguments) => lab::calibrate(&arguments).map(|()| 0),
+        Command::Merge(arguments) => merge::merge(&arguments),
+        Command::Schema => results::print(&format!("{:#}\n", schema())).map(|()| 0),
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
@@ -70,11 +81,23 @@ fn told(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// The JSON Schema of the results of a run and of a series.
+fn schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let of_runs = [generator.subschema_for::<RunReport>(), generator.subschema_for::<Merged>()];
+    let results = [of_runs.as_slice(), &[generator.subschema_for::<Series<'_>>()]].concat();
+    let definitions = generator.take_definitions(true);
+    json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": results, "$defs": definitions})
+}
+
 fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
     let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
-    let outputs = arguments.offer.outputs()?;
+    let (outputs, mut exports) = (arguments.offer.outputs()?, Exports::open(&arguments.out)?);
     let progress = Progress::new("run", plan, arguments.offer.quiet);
-    let report = &run::execute(plan, endpoint.as_ref(), interrupt, progress)?.report.judged(arguments.slo.as_ref());
+    let Outcome { report, exchange, .. } = run::execute(plan, endpoint.as_ref(), interrupt, progress)?;
+    let report = &report.judged(arguments.slo.as_ref());
+    exports.each(|format, text| export::add(format, text, plan, report, &exchange));
+    let exported = exports.write();
     outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
-    Ok(report.exit_code())
+    exported.map(|()| report.exit_code())
 }

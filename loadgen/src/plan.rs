@@ -38,6 +38,8 @@ pub struct Plan {
     pub duration: Nanos,
     /// The time before it, which is not measured.
     pub warmup: Nanos,
+    /// When the schedule begins, on the real-time clock; `None` for at once.
+    pub start_at: Option<Nanos>,
     /// The number of source ports, at least 1.
     pub flows: u16,
     /// The addresses that flows send from; `None` = the system chooses one.
@@ -133,9 +135,9 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        let (sources, until_known) = (arguments.from, arguments.until_known);
+        let RunArguments { from: sources, until_known, start_at, .. } = *arguments;
         let percentile = plan.percentile.or(until_known);
-        Ok(Plan { profile, replay, sources, deadline_us, retrying, until_known, percentile, ..plan })
+        Ok(Plan { profile, replay, sources, start_at, deadline_us, retrying, until_known, percentile, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -177,6 +179,7 @@ impl Plan {
             warmup: offer.warmup.unwrap_or(defaults.warmup),
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
             sources: None,
+            start_at: None,
             time_scale,
             timeout: offer.timeout,
             retrying: Retrying::default(),

@@ -2,7 +2,7 @@
 
 use crate::drive::live::Live;
 use crate::plan::Plan;
-use crate::text::grouped;
+use crate::text::{grouped, time};
 use forebay::time::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -23,7 +23,7 @@ impl Progress {
     /// Progress of the run of `plan`; `label` begins each line.
     pub fn new(label: &str, plan: &Plan, quiet: bool) -> Progress {
         let end = plan.warmup.plus(plan.duration);
-        let style = ProgressStyle::with_template("{prefix}[{bar:16}] {msg}").expect("a constant template");
+        let style = ProgressStyle::with_template("{prefix}[{bar:8}] {msg}").expect("a constant template");
         let is_shown = !quiet && stderr().is_terminal();
         let bar = if is_shown { ProgressBar::new(end.get()) } else { ProgressBar::hidden() };
         let bar = bar.with_style(style.progress_chars("=> "));
@@ -64,8 +64,13 @@ impl Progress {
         let passed = elapsed.min(self.end);
         let left = self.end.minus(passed).plus(self.after).as_secs_f64();
         let rate = sent as f64 / passed.as_secs_f64().max(0.1);
+        let latency = |quantile| live.quantile(quantile).map(Nanos::as_micros_f64);
+        let percentiles = match [0.5, 0.99].map(latency) {
+            [Some(p50), Some(p99)] => format!(", p50 {}, p99 {}", time(Some(p50)), time(Some(p99))),
+            _ => String::new(),
+        };
         format!(
-            "{}: {left:.0} s left, {}/s, {} open{phase}",
+            "{}: {left:.0} s left, {}/s{percentiles}, {} open{phase}",
             self.label,
             grouped(rate as u64),
             grouped(sent.saturating_sub(replied))
@@ -87,11 +92,14 @@ mod tests {
     fn a_line_counts_the_runs_after_it() {
         let plan = Plan { warmup: Nanos::from_secs(1), duration: Nanos::from_secs(3), ..crate::plan::test_plan() };
         let progress = Progress::new("auto", &plan, true).of_runs(1, 4, Nanos::from_millis(500));
-        let live = Live::default();
+        let live = Live::of(0);
         (0..200).for_each(|_| live.count_sent());
         (0..197).for_each(|_| live.count_replied());
         let said = progress.text(Nanos::from_secs(2), &live);
         assert_eq!(said, "auto 2/4: 11 s left, 100/s, 3 open");
+        live.note_latency(0, Nanos::from_millis(3));
+        let said = progress.text(Nanos::from_secs(2), &live);
+        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 2.88 ms, p99 2.88 ms, 3 open");
         assert!(progress.text(Nanos::ZERO, &live).ends_with(", warm-up"));
     }
 }

@@ -5,9 +5,11 @@ use crate::failure::Failure;
 use forebay::output::{self, plain, unwritten};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Where a flag's result goes: into a file, or to standard output for `-`.
@@ -125,6 +127,66 @@ impl Outputs {
         let drawn = self.html.as_ref().map_or(Ok(()), |output| output.write(&page()));
         let files = written.and(drawn);
         if files.is_err() && self.on_stdout() > 0 { files } else { self.show(text).and(files) }
+    }
+}
+
+/// A format of `--out`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    Hgrm,
+    Hlog,
+    Junit,
+}
+
+/// A file of `--out`. The end of its name says its format.
+#[derive(Clone, Debug)]
+pub(crate) struct Export {
+    format: Format,
+    path: PathBuf,
+}
+
+impl FromStr for Export {
+    type Err = &'static str;
+
+    fn from_str(path: &str) -> Result<Export, &'static str> {
+        let path = PathBuf::from(path);
+        let format = match path.extension().and_then(OsStr::to_str) {
+            Some("csv") => Format::Csv,
+            Some("hgrm") => Format::Hgrm,
+            Some("hlog") => Format::Hlog,
+            Some("xml") => Format::Junit,
+            _ => return Err("write a name that ends with .csv, .hgrm, .hlog or .xml"),
+        };
+        Ok(Export { format, path })
+    }
+}
+
+/// The files of `--out`, opened, and what each will have.
+#[derive(Debug)]
+pub(crate) struct Exports(Vec<(Format, Output, String)>);
+
+impl Exports {
+    /// Opens `files`.
+    ///
+    /// # Errors
+    /// See [`Output::open`].
+    pub(crate) fn open(files: &[Export]) -> Result<Exports, String> {
+        let open = |file: &Export| Ok((file.format, Output::open("--out", &file.path)?, String::new()));
+        files.iter().map(open).collect::<Result<_, String>>().map(Exports)
+    }
+
+    /// Has `add` add to the text of each file.
+    pub(crate) fn each(&mut self, mut add: impl FnMut(Format, &mut String)) {
+        self.0.iter_mut().for_each(|(format, _, text)| add(*format, text));
+    }
+
+    /// Writes the files. If one cannot be written, the others still are.
+    ///
+    /// # Errors
+    /// The first file that could not be written.
+    pub(crate) fn write(&self) -> Result<(), Failure> {
+        self.0.iter().map(|(_, output, text)| output.write(text)).fold(Ok(()), Result::and)
     }
 }
 

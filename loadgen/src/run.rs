@@ -117,7 +117,7 @@ pub(crate) fn execute_on(
     // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
     probe.look();
-    let start = clock::now().plus(LEAD);
+    let start = clock::now().plus(plan.start_at.unwrap_or(Nanos::ZERO).minus(clock::realtime()).max(LEAD));
     let (mut sent, replies, cut_off) = exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
@@ -127,10 +127,10 @@ pub(crate) fn execute_on(
     let retries = replies.taken + replies.errors.values().sum::<u64>();
     replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
-    let exchange = Exchange { start, schedule, sent, replies };
     let by_core_time = plan.by_core_time && probe.is_emulated() && plan.retrying.max == 0;
     let reply_price = by_core_time.then(|| plan.overheads.times(plan.time_scale).send);
-    let result = RunResult::of(plan, &exchange, probe.kernel_dropped(), reply_price);
+    let exchange = Exchange { start, schedule, sent, replies, reply_price };
+    let result = RunResult::of(plan, &exchange, probe.kernel_dropped());
     let known = result.latency_us.all().supported;
     let Exchange { sent, replies, .. } = &exchange;
     let facts = Facts {
@@ -188,7 +188,7 @@ fn exchange_all(
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
     let datagrams = Datagrams { profile: &*plan.profile.profile, common };
-    let live = if plan.until_known.is_some() { Live::of(schedule.len()) } else { Live::default() };
+    let live = Live::of(plan.until_known.map_or(0, |_| schedule.len()));
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {

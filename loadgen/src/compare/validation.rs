@@ -53,9 +53,9 @@ impl Sockets {
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {
-            if let Some(Reply { status: Status::Ok, worker, .. }) = reply {
+            if let Some(Reply { status: Status::Ok, served, .. }) = reply {
                 sockets.replies += 1;
-                sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != *worker);
+                sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != served.worker);
             }
         }
         sockets
@@ -147,6 +147,7 @@ mod tests {
     use crate::drive::schedule::Request;
     use crate::drive::sender::Sent;
     use crate::lab::workload::{Recording, Trace};
+    use forebay::inside::wire::Served;
     use forebay::time::Nanos;
     use serde_json::json;
 
@@ -191,7 +192,8 @@ mod tests {
     #[test]
     fn a_refusal_says_nothing_of_its_socket() {
         let reply = |status, worker| {
-            Some(Reply { at: Nanos::ZERO, status, code: "", worker, served: Nanos::ZERO, late: false })
+            let served = Served { worker, ..Served::default() };
+            Some(Reply { at: Nanos::ZERO, status, code: "", served, late: false })
         };
         let replies = vec![
             reply(Status::Ok, 1),
@@ -206,6 +208,7 @@ mod tests {
             schedule: vec![request; replies.len()],
             sent: Sent::default(),
             replies: Replies { last: replies, ..Replies::default() },
+            reply_price: None,
         };
         let Sockets { replies, elsewhere } = Sockets::of(&[0, 1], &exchange);
         assert_eq!((replies, elsewhere), (2, 1));

@@ -14,17 +14,42 @@ pub(crate) struct Live {
     is_enough: AtomicBool,
     /// Nanoseconds that each request took, if anybody asked for them; `u64::MAX` before its answer.
     latencies: Vec<AtomicU64>,
+    /// How many answered requests took about this long: see [`bin`].
+    bins: Vec<AtomicU64>,
+}
+
+/// Bins for each doubling of a latency, so that one is known within an eighth.
+const BINS: u64 = 8;
+/// The bins of all latencies.
+const ALL_BINS: usize = 496;
+
+/// The bin of a latency.
+fn bin(took: Nanos) -> usize {
+    let nanos = took.get().max(BINS);
+    let doubled = nanos.ilog2() - BINS.ilog2();
+    (u64::from(doubled) * BINS + (nanos >> doubled)) as usize - BINS as usize
+}
+
+/// The shortest latency of a bin.
+fn shortest(bin: usize) -> Nanos {
+    let bin = bin as u64;
+    Nanos::new((BINS + bin % BINS) << (bin / BINS))
 }
 
 impl Live {
-    /// Counters that also keep the latencies of this many requests.
+    /// Counters that know percentiles, and also keep the latencies of this many requests.
     pub(crate) fn of(requests: usize) -> Live {
         let latencies = std::iter::repeat_with(|| AtomicU64::new(u64::MAX)).take(requests).collect();
-        Live { latencies, ..Live::default() }
+        let bins = std::iter::repeat_with(AtomicU64::default).take(ALL_BINS).collect();
+        Live { latencies, bins, ..Live::default() }
     }
 
     /// Notes the latency of request `id`, which is answered.
     pub(crate) fn note_latency(&self, id: usize, took: Nanos) {
+        if let Some(bin) = self.bins.get(bin(took)) {
+            // Ordering: a figure for display.
+            bin.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(latency) = self.latencies.get(id) {
             // Ordering: one value, read a timeout later.
             latency.store(took.get(), Ordering::Relaxed);
@@ -36,6 +61,20 @@ impl Live {
         // Ordering: as above.
         let took = self.latencies.get(id)?.load(Ordering::Relaxed);
         (took < u64::MAX).then_some(Nanos::new(took))
+    }
+
+    /// About this quantile of the answered requests so far; `None` before the first answer.
+    pub(crate) fn quantile(&self, quantile: f64) -> Option<Nanos> {
+        // Ordering: figures for display.
+        let counts: Vec<u64> = self.bins.iter().map(|bin| bin.load(Ordering::Relaxed)).collect();
+        let mut left = (counts.iter().sum::<u64>() as f64 * quantile).ceil() as u64;
+        counts
+            .iter()
+            .position(|count| {
+                left = left.saturating_sub(*count);
+                *count > 0 && left == 0
+            })
+            .map(shortest)
     }
 
     /// Ends sending; the replies to what was sent are awaited.
@@ -114,5 +153,29 @@ impl Live {
     pub(crate) fn finish_sending(&self) {
         // Ordering: Release publishes the counts above to every thread that sees the flag.
         self.sending_is_over.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each latency in a bin, at most an eighth above its shortest one, and a percentile the one
+    // of its bin?
+    #[test]
+    fn latencies_are_known_within_an_eighth() {
+        for nanos in [0, 7, 8, 9, 1_000, 123_456_789, u64::MAX / 2, u64::MAX] {
+            let (took, bin) = (Nanos::new(nanos), bin(Nanos::new(nanos)));
+            let low = shortest(bin).get();
+            assert!(
+                bin < ALL_BINS && (took.get() < BINS || low <= nanos && nanos - low <= low / BINS),
+                "{nanos}: {low}"
+            );
+        }
+        let live = Live::of(0);
+        assert_eq!(live.quantile(0.5), None);
+        (1..=100).for_each(|ms| live.note_latency(0, Nanos::from_millis(ms)));
+        let ms = [0.5, 0.99].map(|quantile| live.quantile(quantile).map(|took| took.get() / 1_000_000));
+        assert_eq!(ms, [Some(46), Some(92)]);
     }
 }

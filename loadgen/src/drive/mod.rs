@@ -3,7 +3,6 @@
 pub(crate) mod cutoff;
 pub mod flows;
 pub(crate) mod live;
-pub(crate) mod matching;
 pub(crate) mod own_kernel;
 pub(crate) mod pacer;
 pub(crate) mod probe;
@@ -33,4 +32,6 @@ pub(crate) struct Exchange {
     pub(crate) schedule: Vec<Request>,
     pub(crate) sent: Sent,
     pub(crate) replies: Replies,
+    /// What an emulated core pays for a reply, if latency is by the cores' own times.
+    pub(crate) reply_price: Option<Nanos>,
 }

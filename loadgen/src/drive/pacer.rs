@@ -9,6 +9,7 @@
 use crate::interrupt::Interrupt;
 use forebay::time::{Nanos, clock};
 use nix::sys::prctl::set_timerslack;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 use thread_priority::{
@@ -17,7 +18,7 @@ use thread_priority::{
 };
 
 /// How the sending thread gets its CPU in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pacer {
     /// It sleeps between sends. When it wakes it runs before every ordinary thread (`SCHED_FIFO`,

@@ -1,11 +1,12 @@
 //! The datagram counts of client and server, compared.
 
 use crate::endpoint::ServerView;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The datagrams that a run sent and that its server received, warm-up included. Every datagram
 /// sent is either received or dropped by the server's kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Reconciled {
     /// Datagrams that the client's kernel took.
     pub client_sent: u64,

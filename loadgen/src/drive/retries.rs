@@ -17,6 +17,7 @@ use forebay::inside::wire::Status;
 use forebay::time::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -38,7 +39,7 @@ impl Retrying {
 
 /// The number of attempts after the warm-up, by outcome. A reply counts however late it came. The
 /// outcomes are disjoint and sum to `sent`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct AttemptCounts {
     /// All attempts: one for each request, and its retries.
     pub sent: u64,

@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use forebay::time::Nanos;
 use std::ops::Range;
 
-/// The most requests in one run: each needs about 100 bytes with its records.
+/// The most requests in one run: each needs about 130 bytes with its records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request of a schedule, with its time after the start of the run, and its cost multiplied by

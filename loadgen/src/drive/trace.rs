@@ -49,7 +49,8 @@ mod tests {
         let schedule: Vec<Request> = (0..4).map(request).collect();
         let (slips, taken) = (vec![Nanos::from_micros(5); 4], vec![true, false, true, true]);
         let sent = Sent { slips, taken, ..Sent::default() };
-        let exchange = Exchange { start: Nanos::ZERO, schedule, sent, replies: Replies::default() };
+        let (replies, reply_price) = (Replies::default(), None);
+        let exchange = Exchange { start: Nanos::ZERO, schedule, sent, replies, reply_price };
         let offered = offered(&test_plan(), false, 2, &[1], &exchange);
         let sent: Vec<u64> = offered.requests.iter().map(|request| request.sent.get() / 1_000).collect();
         assert_eq!(sent, [5, 2_005, 3_005]);

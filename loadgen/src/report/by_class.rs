@@ -1,8 +1,12 @@
 //! One value for each class of requests; and a stream of values, with its [`Block`].
 
 use crate::lab::stats::{Batches, Block, Memory, Sample};
+use crate::report::histogram::Packed;
 use forebay::metrics::ALL_CLASSES;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by
 /// class number.
@@ -18,6 +22,11 @@ impl<T> ByClass<T> {
     /// The value of the class `name`, or of `all`.
     pub fn of(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
+    }
+
+    /// Each class and its value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(class, value)| (*class, value))
     }
 
     /// Whether there is no value, also none for all requests.
@@ -59,6 +68,20 @@ impl ByClass<Values> {
     }
 }
 
+impl<T: JsonSchema> JsonSchema for ByClass<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        BTreeMap::<String, T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, T>::json_schema(generator)
+    }
+}
+
 impl<T: Serialize> Serialize for ByClass<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(class, value)| (class, value)))
@@ -77,6 +100,11 @@ impl Values {
     pub(crate) fn add(&mut self, value: f64) {
         self.values.push(value);
         self.batches.record(0, value);
+    }
+
+    /// The values as a histogram.
+    pub(crate) fn packed(&self) -> Packed {
+        Packed::of(&self.values)
     }
 
     /// The values in batches.

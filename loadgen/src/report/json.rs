@@ -11,10 +11,11 @@ use crate::report::slo::{Held, Judged, UNHELD, UNKNOWN};
 use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One run. All figures are about requests after the warm-up, unless stated otherwise.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunReport {
     schema: &'static str,
     /// Whether the figures may be trusted.

@@ -6,6 +6,7 @@ const style = styles(classes), two = styles(["sent", "answered"]);
 const drawn = { sent: two("sent"), answered: { ...two("answered"), dash: "6 5" } };
 const inTime = us => us === null ? "∞" : time(us);
 // Only where costs are known.
+const parts = Object.entries(run.parts_us ?? {}), partStyle = styles(parts.map(([name]) => name));
 const slowdown = run.slowdown ? [["slowdown", run.slowdown, short]] : [];
 const figures = [["latency", run.latency_us, inTime], ...slowdown];
 const seconds = run.by_second.length;
@@ -20,6 +21,13 @@ function byPercentile([what, blocks, write]) {
   return overPercentiles(`${what} of each class`, lines, what === "latency" ? time : undefined);
 }
 
+function byPart() {
+  const lines = parts.map(([name, block]) => ({ ...partStyle(name), points: pointsOf({ known: run.latency_us.all.known, ...block }, name, time) }));
+  const figure = overPercentiles("parts of the latency near each percentile", lines, time);
+  figure.append(legend(parts.map(([name]) => [partStyle(name), name])));
+  return figure;
+}
+
 // The last second may be a part of one.
 function bySecond() {
   const rate = (count, second) => count / Math.min(Math.max(run.duration_s - second, .05), 1);
@@ -31,7 +39,7 @@ function bySecond() {
 
 function draw() {
   keys(classes, style, state.hidden, draw);
-  document.getElementById("charts").replaceChildren(...figures.map(byPercentile), bySecond());
+  document.getElementById("charts").replaceChildren(...figures.map(byPercentile), ...(parts.length ? [byPart()] : []), bySecond());
   rows(["class", "answered", ...RANKS.map(rank => rank.replace("_", ".")), ""], visible().flatMap(name => figures.map(([what, blocks, write]) =>
     [`${name}, ${what}`, plain(blocks[name].count), ...RANKS.map(rank => write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), ""])));
 }

@@ -2,19 +2,22 @@
 
 use crate::drive::Exchange;
 pub(crate) use crate::drive::SLIP_LIMIT;
-use crate::drive::schedule::{self, Request};
+use crate::drive::schedule::Request;
 use crate::lab::stats::{Block, Memory, Sample};
 use crate::plan::Plan;
 use crate::report::by_class::{ByClass, Values};
+use crate::report::histogram::Packed;
+use crate::report::parts::{Parts, parts_us};
+use crate::report::seen::seen;
 use forebay::fate::Ending;
 use forebay::inside::wire::Status;
-use forebay::time::Nanos;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The number of requests of a run by fate, as the client sees it. The fates are disjoint and sum
 /// to the requests sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Fates {
     /// Requests served in time.
     pub answered: u64,
@@ -62,7 +65,7 @@ pub(crate) fn memory_of(plan: &Plan, requests: &[Request], load: Option<f64>) ->
 }
 
 /// The figures of a run, over the requests after the warm-up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunResult {
     /// The number of requests by fate; sums to the requests attempted.
     pub fates: Fates,
@@ -86,6 +89,11 @@ pub struct RunResult {
     /// Sends with a slip above [`SLIP_LIMIT`].
     #[serde(skip)]
     pub(crate) slips_over_limit: u64,
+    /// Where requests spend their time; empty if the server does not tell.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) parts_us: Parts,
+    /// The values of `latency_us` as histograms, which `loadgen merge` adds up.
+    pub(crate) histograms: ByClass<Packed>,
     /// For each second of the measured time: requests that were due, and how many were answered in
     /// time.
     pub by_second: Vec<(u64, u64)>,
@@ -106,58 +114,37 @@ pub struct RunResult {
 impl RunResult {
     /// Computes the figures of the run of `plan`. `kernel_dropped` is the number of datagrams that
     /// the server's kernel dropped during the measured time; `None` if the server cannot count
-    /// them. If `reply_price` is given, latency is by the times of emulated cores, which pay that
-    /// price for a reply.
-    pub(crate) fn of(
-        plan: &Plan,
-        exchange: &Exchange,
-        kernel_dropped: Option<u64>,
-        reply_price: Option<Nanos>,
-    ) -> RunResult {
-        let Exchange { start, schedule, sent, replies } = exchange;
-        // With retries it is the receiver that knows which clients had given up.
-        let timeout = if plan.retrying.max > 0 { Nanos::MAX } else { schedule::timeout(plan, schedule) };
+    /// them.
+    pub(crate) fn of(plan: &Plan, exchange: &Exchange, kernel_dropped: Option<u64>) -> RunResult {
         let (mut fates, mut codes, mut unanswered) = (Fates::default(), BTreeMap::new(), 0);
         let [mut slips_us, mut late_us] = [(); 2].map(|()| Values::default());
         let (mut slips_over_limit, mut by_second) = (0, Vec::<(u64, u64)>::new());
         let [mut latency, mut answered] = [(); 2].map(|()| ByClass::empty(plan.class_names()));
         let mut slowdown = if plan.workload.has_costs() { latency.clone() } else { ByClass(Vec::new()) };
         let mut shortest_us = latency.map(|_| f64::INFINITY);
-        let attempts = schedule.iter().zip(&sent.slips).zip(&replies.last);
-        for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= plan.warmup) {
-            slips_us.add(slip.as_micros_f64());
-            let second = (request.at.minus(plan.warmup).get() / Nanos::from_secs(1).get()) as usize;
+        for seen in seen(plan, exchange) {
+            let (class, second, took_us) = (seen.request.class, seen.second, seen.latency_us());
+            slips_us.add(seen.slip.as_micros_f64());
+            late_us.add(seen.host_late.as_micros_f64());
+            slips_over_limit += u64::from(seen.slip > SLIP_LIMIT);
             by_second.resize(by_second.len().max(second + 1), (0, 0));
             by_second[second].0 += 1;
-            slips_over_limit += u64::from(*slip > SLIP_LIMIT);
-            let intended = start.plus(request.at);
-            let (mut took_us, mut host_late) = (f64::INFINITY, *slip);
-            if let Some(reply) = reply {
-                // A step of the real-time clock can move a receive stamp before the send, which it
-                // cannot have been.
-                let mut took = reply.at.max(intended.plus(*slip)).minus(intended);
-                if let (Some(price), Status::Ok) = (reply_price, reply.status) {
-                    let of_core = slip.plus(reply.served).plus(price);
-                    host_late = slip.plus(took.minus(of_core));
-                    took = of_core;
-                }
+            if let Some(reply) = seen.reply {
                 *codes.entry(reply.code).or_default() += 1;
-                let late = reply.late || took > timeout;
-                *(if late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
-                if reply.status == Status::Ok && !late {
-                    took_us = took.as_micros_f64();
-                    answered.add(request.class, took_us);
-                    by_second[second].1 += 1;
-                }
+                *(if seen.is_late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
             } else {
                 unanswered += 1;
             }
-            late_us.add(host_late.as_micros_f64());
-            latency.add(request.class, took_us);
-            let cost_us = request.cost.as_micros_f64();
-            slowdown.add(request.class, took_us / cost_us);
-            shortest_us.of_request(request.class).for_each(|shortest| *shortest = shortest.min(cost_us));
+            if took_us.is_finite() {
+                answered.add(class, took_us);
+                by_second[second].1 += 1;
+            }
+            latency.add(class, took_us);
+            let cost_us = seen.request.cost.as_micros_f64();
+            slowdown.add(class, took_us / cost_us);
+            shortest_us.of_request(class).for_each(|shortest| *shortest = shortest.min(cost_us));
         }
+        let Exchange { schedule, replies, .. } = exchange;
         let memory = memory_of(plan, schedule, plan.load().map(|load| load * replies.attempts.per_request()));
         fates.kernel_dropped = kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
@@ -165,6 +152,8 @@ impl RunResult {
         RunResult {
             fates,
             codes,
+            parts_us: parts_us(seen(plan, exchange)),
+            histograms: latency.map(Values::packed),
             slowdowns: slowdown.map(Values::sample),
             latencies: latency.map(Values::sample),
             shortest_us,
@@ -186,6 +175,8 @@ mod tests {
     use crate::drive::receiver::{Replies, Reply};
     use crate::drive::sender::Sent;
     use crate::plan::test_plan;
+    use forebay::inside::wire::Served;
+    use forebay::time::Nanos;
 
     fn request(at_ms: u64, class: u8) -> Request {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
@@ -203,7 +194,8 @@ mod tests {
         let timeout = Some(Nanos::from_millis(100));
         let plan = Plan { warmup, timeout, workers: None, ..test_plan() };
         let (sent, replies) = (Sent { slips, ..Sent::default() }, Replies { last, ..Replies::default() });
-        RunResult::of(&plan, &Exchange { start: Nanos::from_secs(5), schedule, sent, replies }, Some(dropped), None)
+        let exchange = Exchange { start: Nanos::from_secs(5), schedule, sent, replies, reply_price: None };
+        RunResult::of(&plan, &exchange, Some(dropped))
     }
 
     /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if
@@ -215,8 +207,7 @@ mod tests {
                 at: Nanos::from_millis(5_000 + ms + took),
                 status,
                 code: "",
-                worker: 0,
-                served: Nanos::ZERO,
+                served: Served::default(),
                 late: false,
             })
         };
@@ -284,21 +275,22 @@ mod tests {
             at: Nanos::from_millis(at_ms),
             status: Status::Ok,
             code: "",
-            worker: 0,
-            served,
+            served: Served { service: served, ..Served::default() },
             late: false,
         };
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             start: Nanos::from_secs(5),
             schedule: vec![request(10, 0), request(20, 1)],
             sent: Sent { slips: vec![slip; 2], ..Sent::default() },
             // Its wall clock says 190 ms of the first one, which is beyond the timeout of 100 ms.
             replies: Replies { last: vec![Some(reply(5_200)), None], ..Replies::default() },
+            reply_price: None,
         };
         let timeout = Some(Nanos::from_millis(100));
         let plan = Plan { warmup: Nanos::ZERO, timeout, workers: None, ..test_plan() };
-        let of = |price| {
-            let result = RunResult::of(&plan, &exchange, Some(0), price);
+        let mut of = |price| {
+            exchange.reply_price = price;
+            let result = RunResult::of(&plan, &exchange, Some(0));
             let short = result.latency_us.of("short").expect("a class").max;
             (result.fates.answered, short, result.late_us.max)
         };
@@ -308,14 +300,8 @@ mod tests {
 
     #[test]
     fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
-        let stamped = Reply {
-            at: Nanos::from_secs(4),
-            status: Status::Ok,
-            code: "",
-            worker: 0,
-            served: Nanos::ZERO,
-            late: false,
-        };
+        let stamped =
+            Reply { at: Nanos::from_secs(4), status: Status::Ok, code: "", served: Served::default(), late: false };
         let result = figures(vec![request(10, 0)], vec![Nanos::from_micros(40)], vec![Some(stamped)], Nanos::ZERO, 0);
         assert_eq!(result.latency_us.all().max, Some(40.0));
     }

@@ -8,6 +8,7 @@ use crate::report::validity::{Effect, Facts, raised_us};
 use crate::text::{factor, grouped};
 use forebay::fate::CLASS_NAMES;
 use forebay::metrics::ALL_CLASSES;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The exit code where nothing is known.
@@ -19,7 +20,7 @@ pub(crate) const UNHELD: u8 = 4;
 const GROWN: f64 = 2.0;
 
 /// Whether an SLO holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Held {
     /// Each figure is below its limit in the long run.
@@ -42,11 +43,14 @@ impl Held {
 }
 
 /// What a run says about an SLO.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(crate) struct Judged {
     pub(crate) verdict: Held,
     /// The values and limits of the terms on which the verdict rests.
     pub(crate) why: String,
+    /// Each term with its own verdict and figures.
+    #[serde(skip)]
+    pub(crate) terms: Vec<(String, Held, String)>,
 }
 
 /// The plan of a run that must tell whether `slo` holds. Its percentile is the highest of the SLO
@@ -71,9 +75,9 @@ impl Judged {
     /// What a run says about `slo`. `effect` is how its figures are wrong, if they are.
     pub(crate) fn of(slo: &Slo, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> Judged {
         let terms: Vec<_> = slo.terms.iter().map(|term| judged(term, result, facts, effect)).collect();
-        let verdict = terms.iter().map(|(held, _)| *held).max().unwrap_or(Held::Undecided);
-        let told = terms.into_iter().filter(|(held, _)| *held == verdict).map(|(_, told)| told);
-        Judged { verdict, why: told.collect::<Vec<_>>().join("; ") }
+        let verdict = terms.iter().map(|(_, held, _)| *held).max().unwrap_or(Held::Undecided);
+        let told = terms.iter().filter(|(_, held, _)| *held == verdict).map(|(.., told)| told.as_str());
+        Judged { verdict, why: told.collect::<Vec<_>>().join("; "), terms }
     }
 }
 
@@ -81,9 +85,9 @@ fn class_of(goal: &Goal) -> &'static str {
     goal.class.map_or(ALL_CLASSES, |class| CLASS_NAMES[usize::from(class)])
 }
 
-/// What a run says of `term`. Where the host was late, a figure fails only beyond what the host
-/// may have added.
-fn judged(term: &Term, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> (Held, String) {
+/// What a run says of `term`, behind its name. Where the host was late, a figure fails only beyond
+/// what the host may have added.
+fn judged(term: &Term, result: &RunResult, facts: &Facts, effect: Option<Effect>) -> (String, Held, String) {
     let Term { goal, limit, above } = *term;
     let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(&goal), goal.percentile));
     let (figures, unit_us) = match goal {
@@ -106,5 +110,6 @@ fn judged(term: &Term, result: &RunResult, facts: &Facts, effect: Option<Effect>
     let (share, most) = (percent(sample.above(limit)), factor(Some(above * 100.0)));
     let told =
         |goal: Goal| format!("{} = {}, limit {}: {share} are above", goal.name(), goal.shown(value), goal.shown(limit));
-    (held, goal.map_or_else(|| format!("loss = {share}, limit {most} %"), told))
+    let name = goal.map_or_else(|| format!("loss<={most}%"), |goal| goal.to_string());
+    (name, held, goal.map_or_else(|| format!("loss = {share}, limit {most} %"), told))
 }

@@ -5,8 +5,8 @@ use crate::drive::until::is_narrow;
 use crate::lab::stats::{Block, Interval};
 use crate::page;
 use crate::plan::Plan;
-use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
+use crate::report::parts::PARTS;
 use crate::report::slo::Judged;
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
@@ -22,12 +22,20 @@ const SHOWN: [Percentile; 5] =
 /// Explains a question mark behind a percentile.
 pub(crate) const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
+/// Explains the parts of the latency.
+const PARTS_EXPLAINED: &str = "\
+kernel: in the server's sockets. queue: in the server, not in the handler.
+service: in the handler. network: the rest, there and back.
+
+";
+
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     let mut text = heading(plan, report);
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
+    text += &parts(report);
     text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report)
 }
 
@@ -126,11 +134,11 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 }
 
 fn latency_table(report: &RunReport) -> String {
-    let mut text = percentiles("latency", &report.result.latency_us, time);
+    let mut text = percentiles("latency", report.result.latency_us.iter(), time);
     text.push('\n');
     let has_costs = !report.result.slowdown.is_empty();
     if has_costs {
-        text += &percentiles("slowdown", &report.result.slowdown, factor);
+        text += &percentiles("slowdown", report.result.slowdown.iter(), factor);
     }
     text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
     text += if has_costs { "slowdown: latency over cost.\n" } else { "" };
@@ -144,17 +152,39 @@ fn latency_table(report: &RunReport) -> String {
     text
 }
 
-fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
+/// Where requests spend their time, if the server tells.
+fn parts(report: &RunReport) -> String {
+    let (parts_us, latency) = (&report.result.parts_us, report.result.latency_us.all());
+    let row = |percentile: Percentile| {
+        let of = |part| parts_us.get(part).and_then(|by| by.get(percentile.name())).copied();
+        let us = PARTS.map(of).into_iter().collect::<Option<Vec<f64>>>().filter(|_| latency.supports(percentile))?;
+        let cells = us.iter().copied().chain([us.iter().sum()]).map(|us| time(Some(us)));
+        Some(std::iter::once(percentile.to_string()).chain(cells).collect())
+    };
+    let rows: Vec<Vec<String>> = SHOWN.into_iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = ["near"].into_iter().chain(PARTS).chain(["together"]).map(str::to_owned);
+    table(&header.collect::<Vec<_>>(), &rows, 1) + PARTS_EXPLAINED
+}
+
+/// A row of percentiles for each class.
+pub(crate) fn percentiles<'a>(
+    name: &str,
+    classes: impl Iterator<Item = (&'a str, &'a Block)>,
+    show: fn(Option<f64>) -> String,
+) -> String {
     let mut header = vec![name.to_owned(), "answered".to_owned()];
     header.extend(SHOWN.map(|percentile| percentile.to_string()));
     header.push("max".to_owned());
-    let row = |(class, block): &(&str, Block)| {
-        let mut row = vec![(*class).to_owned(), grouped(block.count)];
+    let row = |(class, block): (&str, &Block)| {
+        let mut row = vec![class.to_owned(), grouped(block.count)];
         row.extend(SHOWN.map(|percentile| cell(block, percentile, show)));
         row.push(if block.is_empty() { "-".to_owned() } else { show(block.max) });
         row
     };
-    let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = classes.map(row).collect();
     table(&header, &rows, 1)
 }
 

@@ -9,12 +9,13 @@ use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The validity of a run, shown with every result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Validity {
     /// The figures may be trusted.
@@ -25,10 +26,11 @@ pub enum Validity {
 
 /// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
 /// report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Facts {
     /// The percentile that the run is about.
     #[serde(serialize_with = "crate::text::as_text")]
+    #[schemars(with = "String")]
     pub(crate) percentile: Percentile,
     /// Whether the run must know that percentile without other rounds.
     #[serde(skip)]
@@ -38,6 +40,7 @@ pub(crate) struct Facts {
     /// Replies that the kernel dropped at our own sockets, warm-up included. An error says why this
     /// is unknown.
     #[serde(serialize_with = "where_known")]
+    #[schemars(with = "Option<u64>")]
     pub(crate) own_socket_drops: Result<u64, String>,
     /// Attempts at requests, warm-up included.
     #[serde(skip)]

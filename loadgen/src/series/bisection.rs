@@ -2,6 +2,7 @@
 
 use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::text::{rate, wrapped};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The answer is known if the lowest rate that does not hold is at most this many times the highest
@@ -12,7 +13,7 @@ const NEAR: f64 = 1.05;
 const RATES_MAX: usize = 20;
 
 /// What is known of an SLO at a rate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(super) struct Seen {
     pub(super) rps: f64,
     pub(super) verdict: Held,
@@ -20,12 +21,18 @@ pub(super) struct Seen {
 }
 
 /// At which rates an SLO holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(super) struct Answer {
     /// The highest rate below that of `beyond` at which it holds; `None` if there is none.
     pub(super) holds_rps: Option<f64>,
     /// The lowest rate at which it is not known to hold.
     beyond: Option<Seen>,
+    /// The middle of `holds_rps` and the lowest rate at which it fails, if both are within 5 % of
+    /// it. Rates between them may be undecided.
+    about_rps: Option<f64>,
+    /// The lowest rate that fails, and the highest one below it that was tried.
+    #[serde(skip)]
+    doubt: Option<(f64, f64)>,
     /// At most this many times `holds_rps` may be the lowest rate that does not hold.
     #[serde(skip)]
     near: f64,
@@ -37,13 +44,23 @@ impl Answer {
         let beyond = not_held.min_by(|one, other| one.rps.total_cmp(&other.rps));
         let is_below = |seen: &&Seen| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
         let holds_rps = tried.iter().filter(is_below).map(|seen| seen.rps).max_by(f64::total_cmp);
-        Answer { holds_rps, beyond: beyond.cloned(), near }
+        let fails = tried.iter().filter(|seen| seen.verdict == Held::Fails).map(|seen| seen.rps).min_by(f64::total_cmp);
+        let known = holds_rps.zip(fails).filter(|(holds, fails)| *fails <= NEAR * NEAR * holds);
+        let below = |fails: f64| tried.iter().map(|seen| seen.rps).filter(|rps| *rps < fails).max_by(f64::total_cmp);
+        let doubt = fails.and_then(|fails| Some((fails, below(fails)?)));
+        let about_rps = known.map(|(holds, fails)| (holds * fails).sqrt());
+        Answer { holds_rps, beyond: beyond.cloned(), about_rps, doubt, near }
     }
 
-    /// The rate to try next; `None` if both rates are near one another.
+    /// The rate to try next; `None` if both rates are near one another, and where it fails is known
+    /// as well.
     fn next(&self) -> Option<f64> {
         match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.rps)) {
-            (Some(holds), Some(beyond)) => (beyond > holds * self.near).then(|| (holds * beyond).sqrt()),
+            (Some(holds), Some(beyond)) if beyond > holds * self.near => Some((holds * beyond).sqrt()),
+            (Some(_), Some(_)) => {
+                let doubt = self.doubt.filter(|(fails, below)| self.about_rps.is_none() && *fails > below * self.near);
+                doubt.map(|(fails, below)| (fails * below).sqrt())
+            }
             (Some(holds), None) => Some(holds * 2.0),
             (None, beyond) => beyond.map(|beyond| beyond / 2.0),
         }
@@ -53,6 +70,7 @@ impl Answer {
     pub(super) fn exit_code(&self) -> u8 {
         match (self.holds_rps, self.beyond.as_ref().map(|beyond| beyond.verdict)) {
             (Some(_), Some(Held::Fails)) if self.next().is_none() => 0,
+            _ if self.about_rps.is_some() && self.next().is_none() => 0,
             (None, Some(Held::Fails)) => UNHELD,
             _ => UNKNOWN,
         }
@@ -63,8 +81,12 @@ impl Answer {
         let holds = self.holds_rps.map_or("at no rate that was tried".to_owned(), |rps| format!("at {}/s", rate(rps)));
         let said = |Seen { rps, verdict, why }: &Seen| format!("{} at {}/s: {why}", verdict.name(), rate(*rps));
         let beyond = self.beyond.as_ref().map_or("no higher rate was tried".to_owned(), said);
-        let start = if self.exit_code() == UNKNOWN { "inconclusive: " } else { "" };
-        wrapped(start, &format!("holds {holds}, {beyond}"), "  ")
+        let start = match self.about_rps {
+            Some(about) => format!("about {}/s: ", rate(about)),
+            None if self.exit_code() == UNKNOWN => "inconclusive: ".to_owned(),
+            None => String::new(),
+        };
+        wrapped(&start, &format!("holds {holds}, {beyond}"), "  ")
     }
 }
 
@@ -110,7 +132,9 @@ mod tests {
             assert!(holds < capacity && capacity <= beyond && beyond <= 1.05 * holds, "{answer:?}");
             assert!(looks <= RATES_MAX && answer.exit_code() == 0, "{looks} looks: {answer:?}");
             assert!(
-                answer.said().starts_with("holds at ") && answer.said().contains("/s: p99 at"),
+                answer.said().starts_with("about ")
+                    && answer.said().contains("/s: holds at ")
+                    && answer.said().contains("/s: p99 at"),
                 "{}",
                 answer.said()
             );
@@ -135,6 +159,19 @@ mod tests {
         let (never, looks) = found(1.0, 0.0, 0.0, 7);
         assert_eq!((never.exit_code(), never.holds_rps, looks), (UNHELD, None, 8));
         assert!(never.said().starts_with("holds at no rate that was tried, fails at"), "{}", never.said());
+    }
+
+    // Is a capacity known if a rate that holds and one that fails are near it? Method: a rate
+    // between them is undecided.
+    #[test]
+    fn an_undecided_rate_between_two_that_are_near_is_no_doubt() {
+        let (answer, _) = found(1_000.0, 8_765.0, 0.015, RATES_MAX);
+        assert_eq!(
+            (answer.exit_code(), answer.beyond.as_ref().map(|beyond| beyond.verdict)),
+            (0, Some(Held::Undecided))
+        );
+        assert!(answer.about_rps.is_some_and(|about| (about / 8_765.0 - 1.0).abs() < 0.05), "{answer:?}");
+        assert!(answer.said().starts_with("about ") && answer.said().contains(", undecided at "), "{}", answer.said());
     }
 
     // Does a sweep in which a rate in between fails hold only below that rate?

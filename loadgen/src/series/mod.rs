@@ -9,13 +9,16 @@ use crate::failure::Failure;
 use crate::lab::study::goal::Slo;
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::report::export;
 use crate::report::json::RunReport;
-use crate::report::slo::{Held, UNKNOWN};
+use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::report::validity::Validity;
-use crate::run::{self, Setup};
+use crate::results::{Exports, Format, Outputs};
+use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
 use bisection::{Answer, Seen};
 use forebay::time::{Nanos, clock};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A run of a search that does not decide is repeated with twice its length, up to this many times
@@ -26,8 +29,8 @@ const LONGER: u64 = 8;
 const REQUESTS_MIN: f64 = 100.0;
 
 /// A series, and its result as written to JSON (`forebay-series/1`).
-#[derive(Serialize)]
-struct Series<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Series<'a> {
     schema: &'static str,
     /// What must hold, if anything.
     slo: Option<&'a Slo>,
@@ -39,6 +42,8 @@ struct Series<'a> {
     setup: Setup,
     #[serde(skip)]
     offer: &'a OfferArguments,
+    #[serde(skip)]
+    exports: Exports,
 }
 
 /// Carries out `loadgen sweep` and returns the exit code.
@@ -46,18 +51,18 @@ struct Series<'a> {
 /// # Errors
 /// A usage failure for flags that do not fit; otherwise what went wrong.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
-    let (first, rates) = (first_of(arguments), &arguments.rates);
+    let (first, amounts) = (first_of(arguments), amounts(arguments));
     let mut series = Series::new(&first)?;
     let outputs = series.offer.outputs()?;
-    for (number, rate) in rates.iter().enumerate() {
-        series.run(*rate, series.setup.0.duration, &format!("{} of {}", number + 1, rates.len()))?;
+    let unit = series.setup.0.rate / amounts[0];
+    for (number, amount) in amounts.iter().enumerate() {
+        series.run(unit * amount, series.setup.0.duration, &format!("{} of {}", number + 1, amounts.len()))?;
         if series.setup.2.is_raised() {
             break;
         }
     }
     series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>(), f64::MAX));
-    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
-    Ok(if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
+    series.finish(&outputs, if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
 }
 
 /// Carries out `loadgen search` and returns the exit code.
@@ -71,21 +76,26 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<u8, Failure> {
     let answer = bisection::search(series.setup.0.rate, |rate| series.look(rate, end))?;
     let code = answer.exit_code();
     series.answer = Some(answer);
-    outputs.finish(&text::render(&series), || &series, || text::page(&series))?;
-    Ok(code)
+    series.finish(&outputs, code)
 }
 
 /// The first run of a sweep.
 pub(crate) fn first_of(arguments: &SweepArguments) -> RunArguments {
     let RunArguments { offer, .. } = arguments.run.clone();
-    RunArguments { offer: OfferArguments { rate: Some(arguments.rates[0]), ..offer }, ..arguments.run.clone() }
+    let [rate, load] = [&arguments.rates, &arguments.loads].map(|list| list.as_ref().map(|list| list[0]));
+    RunArguments { offer: OfferArguments { rate, load, ..offer }, ..arguments.run.clone() }
+}
+
+/// The rates of a sweep, or its loads.
+fn amounts(arguments: &SweepArguments) -> &[f64] {
+    arguments.rates.iter().chain(&arguments.loads).next().expect("one of both is required")
 }
 
 impl<'a> Series<'a> {
     fn new(arguments: &'a RunArguments) -> Result<Series<'a>, Failure> {
         let (setup, slo, offer) = (run::prepare(arguments)?, arguments.slo.as_ref(), &arguments.offer);
         let (schema, answer, runs) = ("forebay-series/1", None, Vec::new());
-        Ok(Series { schema, slo, answer, runs, setup, offer })
+        Ok(Series { schema, slo, answer, runs, setup, offer, exports: Exports::open(&arguments.out)? })
     }
 
     /// Makes the next run, with the next seed.
@@ -94,9 +104,26 @@ impl<'a> Series<'a> {
         let seed = plan.seed.wrapping_add(self.runs.len() as u64);
         let plan = Plan { rate: at, duration, seed, ..plan.clone() };
         let progress = Progress::new(&format!("{label}, {}/s", rate(at)), &plan, self.offer.quiet);
-        let report = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?.report;
-        self.runs.push(report.judged(self.slo));
+        let Outcome { report, exchange, .. } = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?;
+        let report = report.judged(self.slo);
+        self.exports.each(|format, text| export::add(format, text, &plan, &report, &exchange));
+        self.runs.push(report);
         Ok(self.runs.last().expect("a run"))
+    }
+
+    /// Writes the results of a series that ends with `code`, and returns it.
+    fn finish(&mut self, outputs: &Outputs, code: u8) -> Result<u8, Failure> {
+        let said = self.answer.as_ref().map_or("no run is VALID".to_owned(), Answer::said);
+        let kind = if code == UNHELD { "failure" } else { "error" };
+        let case = ("the answer is known".to_owned(), (code != 0).then_some((kind, said)));
+        self.exports.each(|format, text| {
+            if format == Format::Junit {
+                *text = export::junit(std::slice::from_ref(&case));
+            }
+        });
+        let exported = self.exports.write();
+        outputs.finish(&text::render(self), || &*self, || text::page(self))?;
+        exported.map(|()| code)
     }
 
     /// Whether the SLO holds at this rate; `None` if no time is left to know it, or the rate is too

@@ -1,13 +1,10 @@
 //! Tests that offer little load, beside one another. Each module asks one question, in its first
 //! line.
 
-mod fates;
 mod golden;
 mod interrupt;
 mod invalid;
-mod json;
 mod latency;
-mod page;
 #[path = "../support/pages.rs"]
 mod pages;
 mod pair;
@@ -15,6 +12,7 @@ mod profiles;
 mod proxy;
 mod readme;
 mod replay;
+mod results;
 mod retries;
 mod series;
 mod simulate;

@@ -184,7 +184,7 @@ fn commands_of_the_page_are_answered() {
     std::fs::write(folder.path().join("questions.txt"), "www.example.com A\n_sip._udp.example.com SRV\n")
         .expect("written");
     let commands: Vec<String> = commands().into_iter().filter(|command| command.starts_with(RUN_RUN)).collect();
-    assert_eq!(commands.len(), 13);
+    assert_eq!(commands.len(), 14);
     for line in commands {
         let words = line[RUN_RUN.len()..].split_whitespace().map(|word| word.trim_matches('\''));
         let mut command = Command::new(LOADGEN);

@@ -20,6 +20,8 @@ pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
 pub(crate) const RUN_SWEEP: &str = "cargo run --release -p loadgen -- sweep ";
 pub(crate) const RUN_SEARCH: &str = "cargo run --release -p loadgen -- search ";
 pub(crate) const RUN_COMPARE: &str = "cargo run --release -p loadgen -- compare ";
+/// `results/merge.rs` runs it.
+pub(crate) const RUN_MERGE: &str = "cargo run --release -p loadgen -- merge ";
 /// A test of examples/factors.rs asks so.
 const ASK: &str = "exec 3<>/dev/udp/127.0.0.1/9100; ";
 /// Where the table of settings stands.
@@ -73,6 +75,7 @@ fn every_command_is_one_that_a_test_here_runs() {
             RUN_SWEEP,
             RUN_SEARCH,
             RUN_COMPARE,
+            RUN_MERGE,
             RUN_SIMULATE,
             RUN_PLAN,
             RUN_CALIBRATE,

@@ -5,6 +5,7 @@ use crate::pages::commands;
 use crate::readme::{RUN_SEARCH, RUN_SWEEP};
 use crate::support::generator;
 use crate::support::*;
+use std::collections::BTreeSet;
 
 // Is an SLO with room held, and does one that fails have an exit code of its own? Is one neither of
 // which the run is too short? Method: every fifth request is not answered.
@@ -77,7 +78,8 @@ fn commands_of_the_page_end_with_an_answer() {
     for line in commands {
         let words =
             line.split_whitespace().skip_while(|word| *word != "--").skip(1).map(|word| word.trim_matches('\''));
-        let (address, shorter) = (server.to_string(), "--duration 100ms --warmup 0s --quiet --json -");
+        let (address, shorter) =
+            (server.to_string(), "--duration 100ms --warmup 0s --quiet --json - --out all.csv --out all.xml");
         let words = words.map(|word| if word.contains(':') && word.starts_with("127") { &address } else { word });
         let limit = if line.starts_with(RUN_SEARCH) { " --max-time 2s" } else { "" };
         let mut command = Command::new(LOADGEN);
@@ -91,6 +93,17 @@ fn commands_of_the_page_end_with_an_answer() {
             "{line}: {said}"
         );
         assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{line}: {said}");
+        // A file has all runs, and the answer is the one test case.
+        let [csv, xml] =
+            ["all.csv", "all.xml"].map(|name| std::fs::read_to_string(folder.path().join(name)).expect(name));
+        let rates: BTreeSet<&str> = csv.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+        let tried = report["runs"].as_array().into_iter().flatten().map(|run| run["offered_rps"].to_string());
+        assert_eq!(rates.len(), tried.collect::<BTreeSet<_>>().len(), "{line}: {csv}");
+        let is_found = output.status.code() == Some(0);
+        assert!(
+            xml.contains("tests=\"1\"") && xml.contains("name=\"the answer is known\"></testcase>") == is_found,
+            "{xml}"
+        );
     }
     assert!(folder.path().join("sweep.html").exists());
 }

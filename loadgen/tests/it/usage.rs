@@ -2,6 +2,7 @@
 //! allowed? Method: one process for each mistake.
 
 use crate::support::*;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::pipe;
 
@@ -27,6 +28,8 @@ run --rate 10 --json /nowhere/run.json => --json /nowhere/run.json cannot be wri
 compare --json /nowhere/compare.json => --json /nowhere/compare.json cannot be written: No such file
 compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min => at most 50000000
 compare --cost fixed:1ns --workers 1024 --load 10 --overheads none => lower --load, --workers or --duration
+run --rate 10 --out run.txt => for '--out <FILE>': write a name that ends with .csv, .hgrm, .hlog or .xml
+run --rate 10 --out /nowhere/run.csv => --out /nowhere/run.csv cannot be written: No such file
 run --rate 10 --duration 99999999999999h => `99999999999999h` is too long: a duration is at most 1000h
 run --rate 10 --cost fixed:2h => `2h` in `fixed:2h` is out of range: a cost is 1ns to 1h
 run --rate 1e300 => 0.001 to 1000000000
@@ -56,7 +59,13 @@ run --rate 10 --slo p99 => for '--slo <SLO>': `p99` is no goal: write PERCENTILE
 run --rate 10 --slo loss<60% => `60%` is no loss: write 0.0001% to 50%
 run --rate 10 --slo p99-latency-long<1s --profile ntp => --slo p99-latency-long<=1s: these requests have no such class
 run --rate 10 --slo p99-slowdown<3 --profile ntp => --slo p99-slowdown<=3: these requests have no such class, or no known
+run --rate 10 --start-at 5 => for '--start-at <SECONDS>': write seconds since 1970 within the next hour
+merge => <FILE>...
+merge Cargo.toml => Cargo.toml: it is no result of a run (expected value at line 1 column 2): write it with loadgen run --json
 sweep => --rates <LIST>
+sweep --rates 10 --loads 0.5 => '--rates <LIST>' cannot be used with '--loads <LIST>'
+sweep --loads 0.5 => --load needs the number of workers
+sweep --loads 101 => write a share of the workers' capacity
 sweep --rates 10..20 => `10..20` is no range: write FROM..TO:STEP
 sweep --rates 10 --rate 10 => '--rates <LIST>' cannot be used with '--rate <N>'
 sweep --rates 10 --replay /dev/null => '--rates <LIST>' cannot be used with '--replay <FILE>'
@@ -81,6 +90,21 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         let (code, stdout, stderr) = loadgen(flags);
         assert!(code == Some(2) && stderr.contains(expected), "{row}: {stderr}");
         assert_eq!(stdout, "", "{row}: nothing was begun");
+    }
+}
+
+// Does the help of a series name no flag that it refuses, and all the others of a run?
+#[test]
+fn help_has_the_flags_that_are_taken() {
+    let flags = |command: &str| {
+        let (_, help, _) = loadgen(&format!("{command} --help"));
+        let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '[']).next());
+        flags.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let all = flags("run");
+    for (command, refused) in [("sweep", "load rate replay speed"), ("search", "replay speed")] {
+        let missing: Vec<String> = all.difference(&flags(command)).cloned().collect();
+        assert_eq!(missing.join(" "), refused, "{command}");
     }
 }
 

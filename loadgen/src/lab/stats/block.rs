@@ -2,8 +2,11 @@
 //! lies.
 
 use forebay::metrics::{self, Percentile};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
@@ -48,6 +51,31 @@ impl Deref for Block {
 
     fn deref(&self) -> &metrics::Block {
         &self.values
+    }
+}
+
+impl JsonSchema for Block {
+    fn schema_name() -> Cow<'static, str> {
+        "Block".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let figure = |name: &'static str| (name, json!({"type": ["number", "null"]}));
+        let figures: BTreeMap<_, _> =
+            Percentile::ALL.map(Percentile::name).into_iter().chain(["max"]).map(figure).collect();
+        let mut block = json_schema!({
+            "description": "Percentiles over everything sent: null is infinity, what is not answered. `known` names those \
+                whose 95 % interval, in `bounds`, is within a factor of 2; without them `supported` is the highest known.",
+            "type": "object",
+            "properties": figures,
+            "required": figures.keys().chain(&["count", "supported"]).collect::<Vec<_>>(),
+        });
+        let properties = block.get_mut("properties").expect("it is there");
+        properties["count"] = json!({"type": "integer"});
+        properties["supported"] = json!({"type": "string"});
+        properties["known"] = json!({"type": "array", "items": {"type": "string"}});
+        properties["bounds"] = json!({"type": "object", "additionalProperties": {"type": "array"}});
+        block
     }
 }
 

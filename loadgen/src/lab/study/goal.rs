@@ -8,6 +8,7 @@ use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, parse_duration};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -118,7 +119,7 @@ fn sides(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The conditions that a run must meet.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Slo {
     /// The text of the command line.

@@ -2,6 +2,7 @@ use super::*;
 use crate::lab::stats::Memory;
 use crate::report::by_class::{ByClass, Values, block_of};
 use forebay::metrics::ALL_CLASSES;
+use std::collections::BTreeMap;
 
 fn bounded(values: Vec<f64>) -> Block {
     let mut stream = Values::default();
@@ -24,6 +25,8 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         slowdowns: ByClass(vec![]),
         latencies: ByClass(vec![]),
         memory: Memory::UNKNOWN,
+        parts_us: BTreeMap::new(),
+        histograms: ByClass(Vec::new()),
         by_second: Vec::new(),
     }
 }

@@ -6,8 +6,9 @@
 //! wake-up. The stamp is on the real-time clock. Its age is subtracted from the monotonic time of
 //! reading.
 
+mod matching;
+
 use crate::drive::live::Live;
-use crate::drive::matching::Matching;
 use crate::drive::retries::{AttemptCounts, Clients, Heard, Retry};
 use crate::drive::sender::send_one;
 use crate::interrupt::Interrupt;
@@ -15,6 +16,7 @@ use crate::profile::{Datagrams, Told};
 use anyhow::{Context, Result};
 use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Served, Status};
 use forebay::time::{Nanos, clock};
+use matching::Matching;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::errno::Errno;
@@ -43,14 +45,18 @@ pub struct Reply {
     pub status: Status,
     /// What its protocol calls the status; empty in the bench protocol.
     pub code: &'static str,
-    /// The worker that finished the request, as named in the reply.
-    pub worker: u16,
-    /// Time from the server's kernel to the end of the handler, as the reply tells. On an emulated
-    /// core this is the core's own time.
-    pub served: Nanos,
+    /// What it tells of its time in the server. On an emulated core this is the core's own time.
+    pub served: Served,
     /// Whether it came after all retries, when its client had given up. Without retries the latency
     /// alone says what is late.
     pub late: bool,
+}
+
+impl Reply {
+    /// Time from the server's kernel to the end of the handler.
+    pub(crate) fn in_server(&self) -> Nanos {
+        self.served.kernel_wait.plus(self.served.queue_wait).plus(self.served.service)
+    }
 }
 
 /// The receiver's record of a run.
@@ -237,12 +243,10 @@ impl<'a> Receiver<'a> {
             Heard::Duplicate => self.replies.duplicates += 1,
             Heard::Attempt => {}
             Heard::End { late } => {
-                let Served { worker, kernel_wait, queue_wait, service, .. } = served;
-                let served = kernel_wait.plus(queue_wait).plus(service);
                 if status == Status::Ok {
                     self.live.note_latency(id, at.minus(self.clients.start.plus(self.clients.schedule[id].at)));
                 }
-                self.replies.last[id] = Some(Reply { at, status, code, worker, served, late });
+                self.replies.last[id] = Some(Reply { at, status, code, served, late });
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! Method: runs in which a server answers everything or nothing, into files and standard output.
 
 use crate::support::*;
+use boon::{Compiler, Schemas};
 
 /// `keys` are separated by blanks.
 fn has_keys(value: &Value, keys: &str) {
@@ -41,6 +42,37 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert_eq!((report["verdict"].as_str(), output.status.code()), (Some("VALID"), Some(0)), "{stdout}");
     assert_eq!(report["reasons"], serde_json::json!([]), "{stdout}");
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+}
+
+// Does what a run, a sweep and a search write fit the schema? Does the schema name each key, and
+// does nothing fit that lacks one?
+#[test]
+fn results_fit_the_schema() {
+    let (_, schema, _) = loadgen("schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
+    compiler.add_resource("schema.json", schema.clone()).expect("a name");
+    let of_results = compiler.compile("schema.json", &mut schemas).expect("a schema");
+    let short = "--duration 200ms --warmup 0s --timeout 100ms --quiet --slo p50<900ms,loss<1% --json -";
+    for (command, name) in [
+        ("run --rate 1000 --cost extreme-bimodal", "RunReport"),
+        ("run --rate 1000 --payload {counter:4}", "RunReport"),
+        ("sweep --rates 1000,2000", "Series"),
+        ("search --rate 1000 --max-time 1s", "Series"),
+    ] {
+        let server = generator::serve(|socket, asked, client| match Header::parse(asked) {
+            Ok(_) => drop(reply(socket, asked, client)),
+            Err(_) => drop(socket.send_to(asked, client)),
+        });
+        let (_, stdout, stderr) = loadgen(&format!("{command} {short} --target {server}"));
+        let mut result: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+        schemas.validate(&result, of_results).unwrap_or_else(|error| panic!("{command}: {error:#}"));
+        let named = schema["$defs"][name]["properties"].as_object().expect("properties");
+        let keys = result.as_object_mut().expect("an object");
+        assert!(keys.keys().all(|key| named.contains_key(key)), "{command}: {:?}", keys.keys());
+        keys.remove(if name == "Series" { "runs" } else { "fates" });
+        assert!(schemas.validate(&result, of_results).is_err(), "{command}");
+    }
 }
 
 /// A run of 200 ms against a socket that answers nothing, with `flags` on top; what it prints, and

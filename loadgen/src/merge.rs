@@ -1,0 +1,112 @@
+//! Results of several generators as one: `loadgen merge`. Counts and histograms add up exactly.
+
+use crate::arguments::MergeArguments;
+use crate::failure::Failure;
+use crate::lab::stats::Block;
+use crate::report::histogram::Packed;
+use crate::report::slo::UNKNOWN;
+use crate::report::text::percentiles;
+use crate::results::Outputs;
+use crate::text::{escaped, grouped, rate, time, wrapped};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A result of `loadgen run --json`, as far as it is merged, or of `loadgen merge`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Merged {
+    schema: String,
+    /// INVALID if one of the runs is.
+    verdict: String,
+    /// Why, each behind the name of its file.
+    reasons: Vec<String>,
+    /// Requests of all runs.
+    sent: u64,
+    /// The sum of the rates of the schedules.
+    offered_rps: f64,
+    /// The sum of the answered requests per second.
+    achieved_rps: f64,
+    /// Requests by fate. What one server's kernel dropped is unknown if that of a run is.
+    fates: BTreeMap<String, Option<u64>>,
+    /// The latencies of each class.
+    histograms: BTreeMap<String, Packed>,
+    /// Percentiles of the histograms, at most 0.1 % too high.
+    #[serde(skip_deserializing)]
+    latency_us: BTreeMap<String, Block>,
+}
+
+/// The schema of a result of a run.
+const RUN: &str = "forebay-loadgen/1";
+const MERGED: &str = "forebay-merge/1";
+
+/// Carries out `loadgen merge` and returns the exit code.
+///
+/// # Errors
+/// A usage failure for a file that has no result; otherwise a result that cannot be written.
+pub(crate) fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
+    let outputs = Outputs::open(arguments.json.as_deref(), None)?;
+    let parts = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, Failure>>()?;
+    let merged = parts.into_iter().reduce(Merged::with).expect("clap asks for a file").with_percentiles();
+    outputs.finish(&merged.text(arguments.files.len()), || &merged, String::new)?;
+    Ok(if merged.verdict == "VALID" { 0 } else { UNKNOWN })
+}
+
+fn read(path: &Path) -> Result<Merged, Failure> {
+    let wrong = |why: String| Failure::usage(format!("{}: {}", path.display(), escaped(&why)));
+    let text = fs::read_to_string(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+    let part: Merged = serde_json::from_str(&text)
+        .map_err(|error| wrong(format!("it is no result of a run ({error}): write it with loadgen run --json")))?;
+    if ![RUN, MERGED].contains(&&*part.schema) {
+        return Err(wrong(format!("{} is no result of a run: write it with loadgen run --json", part.schema)));
+    }
+    if part.histograms.values().any(|packed| packed.answered().is_none()) {
+        return Err(wrong("a histogram in it cannot be read".to_owned()));
+    }
+    let reasons = part.reasons.iter().map(|reason| format!("{}: {reason}", path.display())).collect();
+    Ok(Merged { reasons, ..part })
+}
+
+impl Merged {
+    fn with(mut self, other: Merged) -> Merged {
+        for (fate, count) in other.fates {
+            let sum = self.fates.entry(fate).or_insert(Some(0));
+            *sum = sum.zip(count).map(|(one, other)| one + other);
+        }
+        for (class, packed) in other.histograms {
+            let whole = self.histograms.remove(&class).map_or(Some(packed.clone()), |own| own.plus(&packed));
+            self.histograms.extend(whole.map(|whole| (class, whole)));
+        }
+        Merged {
+            verdict: if other.verdict == "VALID" { self.verdict } else { other.verdict },
+            reasons: [self.reasons, other.reasons].concat(),
+            sent: self.sent + other.sent,
+            offered_rps: self.offered_rps + other.offered_rps,
+            achieved_rps: self.achieved_rps + other.achieved_rps,
+            ..self
+        }
+    }
+
+    fn with_percentiles(self) -> Merged {
+        let block = |(class, packed): (&String, &Packed)| Some((class.clone(), packed.block()?));
+        let latency_us = self.histograms.iter().filter_map(block).collect();
+        Merged { schema: MERGED.to_owned(), latency_us, ..self }
+    }
+
+    fn text(&self, files: usize) -> String {
+        let fates =
+            self.fates.iter().filter_map(|(fate, count)| count.filter(|count| *count > 0).map(|count| (fate, count)));
+        let fates: Vec<String> =
+            fates.map(|(fate, count)| format!("{} {}", grouped(count), fate.replace('_', " "))).collect();
+        let reasons: String = self.reasons.iter().map(|reason| wrapped("- ", reason, "  ")).collect();
+        let (answered, offered) = (rate(self.achieved_rps), rate(self.offered_rps));
+        let table = percentiles("latency", self.latency_us.iter().map(|(class, block)| (class.as_str(), block)), time);
+        format!(
+            "{files} runs, {answered} answered/s of {offered} offered/s\n\n{table}\n{} sent: {}\n{}\n{reasons}",
+            grouped(self.sent),
+            fates.join(", "),
+            self.verdict
+        )
+    }
+}
