@@ -3,14 +3,17 @@
 
 mod bench;
 mod bittorrent;
+mod capture;
 mod coap;
 mod dns;
 mod ntp;
 mod payload;
+mod pcap;
 mod quic;
 mod stun;
 
 pub(crate) use bench::sockets_of;
+pub(crate) use capture::Capture;
 pub use payload::{Match, Payload};
 
 use crate::lab::workload::{Arrival, Workload};
@@ -30,7 +33,7 @@ struct Row {
     make: fn(&str) -> Result<Chosen, String>,
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row {
         name: "bench",
         argument: "",
@@ -67,6 +70,12 @@ const ROWS: [Row; 7] = [
         argument: "",
         about: "requests to connect to a tracker",
         make: |_| Ok(Chosen::alone(bittorrent::Tracker)),
+    },
+    Row {
+        name: "pcap",
+        argument: "=FILE[:port=N]",
+        about: "the UDP payloads that a capture has for port N, by default the port of most",
+        make: pcap::chosen,
     },
 ];
 
@@ -155,11 +164,13 @@ pub struct Chosen {
     pub(crate) profile: Arc<dyn Profile>,
     /// Requests without costs; `None` for the bench protocol, whose requests have costs.
     pub(crate) requests: Option<Workload>,
+    /// The requests of a capture at its times.
+    pub(crate) recorded: Option<Arc<[Arrival]>>,
 }
 
 impl Chosen {
     fn new(profile: impl Profile + 'static, requests: Workload) -> Chosen {
-        Chosen { profile: Arc::new(profile), requests: Some(requests) }
+        Chosen { profile: Arc::new(profile), requests: Some(requests), recorded: None }
     }
 
     /// Requests that are all of one class, without a name yet.
@@ -182,7 +193,7 @@ impl FromStr for Chosen {
             format!("`{text}` is no profile: write one of {}", names.join(", "))
         })?;
         let chosen = (row.make)(argument.unwrap_or_default())?;
-        Ok(Chosen { requests: chosen.requests.map(|requests| requests.named(text)), ..chosen })
+        Ok(Chosen { requests: chosen.requests.map(|of| of.named(text)), ..chosen })
     }
 }
 
@@ -194,7 +205,7 @@ pub(crate) fn help() -> String {
 
 impl Default for Chosen {
     fn default() -> Chosen {
-        Chosen { profile: Arc::new(Bench), requests: None }
+        Chosen { profile: Arc::new(Bench), requests: None, recorded: None }
     }
 }
 
