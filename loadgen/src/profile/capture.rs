@@ -60,7 +60,7 @@ impl Capture {
     }
 
     /// Reads the capture of `text`, `PATH[:port=N]`. Without a port it is the one that most
-    /// datagrams go to, and of several the first: replies to a client go to many, or come later.
+    /// datagrams go to. Of several it is the first, for replies come after requests.
     ///
     /// # Errors
     /// If it is no capture, too large, or has no datagram to the port.

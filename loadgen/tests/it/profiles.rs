@@ -2,6 +2,7 @@
 //! and what does not? Method: servers that answer, repeat, lose and forge.
 
 mod capture;
+mod sessions;
 
 use crate::pages::commands;
 use crate::readme::RUN_RUN;
