@@ -120,11 +120,14 @@ pub(crate) struct RunArguments {
     /// Begin at this time, like that of other generators: seconds since 1970, as `date +%s` prints
     #[arg(long, value_name = "SECONDS", value_parser = since_1970)]
     pub(crate) start_at: Option<Nanos>,
-    /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it
+    /// Instead of --workload and --rate: the requests of a trace, as GET /capture writes it, or of
+    /// a pcap file
     ///
     /// Each is sent at its time in the trace, with its class, and asks for its CPU time. Requests
     /// of one flow come from one source port. To which socket the server's kernel hashes a port is
-    /// not repeated. Warm-up and deadline are those of the trace unless given.
+    /// not repeated. Warm-up and deadline are those of the trace unless given. Of a
+    /// capture (pcap, pcapng) the UDP payloads are sent as they are. FILE:port=N takes those to
+    /// port N, by default to the port of most. Any datagram answers the last request of its flow.
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     pub(crate) replay: Option<PathBuf>,
     /// Divide the times between the requests of --replay by this, 0.001 to 1000

@@ -5,13 +5,14 @@ use crate::arguments::{OfferArguments, ProtocolArguments, RunArguments, WORKLOAD
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::lab::workload::{Shape, Workload};
-use crate::profile::Chosen;
+use crate::profile::{Capture, Chosen};
 use crate::replay::Replay;
 use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The address where `forebay serve` listens by default.
@@ -123,8 +124,11 @@ impl Plan {
         };
         let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads)?;
         let time_scale = time_scale.unwrap_or(1);
-        let replay =
-            arguments.replay.as_deref().map(|path| Replay::read(path, arguments.speed, time_scale)).transpose()?;
+        let replay = match (&arguments.replay, &profile.recorded, &profile.requests) {
+            (None, ..) => None,
+            (Some(_), Some(recorded), Some(requests)) => Some(Replay::of_capture(recorded, requests, arguments.speed)),
+            (Some(path), ..) => Some(Replay::read(path, arguments.speed, time_scale)?),
+        };
         let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay));
         let offer = &offer.unwrap_or_else(|| of_profile(&arguments.offer, &profile));
         let costs = (overheads, overheads.per_request());
@@ -259,7 +263,15 @@ pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
         (*retries > 0, "--retries"),
         (replay.is_some(), "--replay"),
     ];
-    of_protocol(protocol, offer, &given)
+    let capture = replay.as_deref().and_then(Path::to_str).filter(|path| Capture::is_at(path));
+    match capture.filter(|_| protocol.profile.is_none() && protocol.payload.is_empty()) {
+        Some(path) => {
+            let profile =
+                format!("pcap={path}").parse().map_err(|error| Failure::usage(format!("--replay: {error}")))?;
+            sole(profile, "--replay", offer, &given[..given.len() - 1])
+        }
+        None => of_protocol(protocol, offer, &given),
+    }
 }
 
 /// The profile that `protocol` chooses. `given` has flags that only the bench protocol has.
@@ -277,6 +289,11 @@ pub(crate) fn of_protocol(
         None if protocol.payload.is_empty() => return Ok(Chosen::default()),
         None => (Chosen::of_payloads(protocol.payload.clone(), protocol.repeats)?, "--payload"),
     };
+    sole(profile, flag, offer, given)
+}
+
+/// The `profile` of `flag`, unless a flag is given that does not go with it.
+fn sole(profile: Chosen, flag: &str, offer: &OfferArguments, given: &[(bool, &str)]) -> Result<Chosen, Failure> {
     let of_offer =
         [(offer.workload.is_some(), "--workload"), (offer.then.is_some(), "--then"), (offer.load.is_some(), "--load")];
     match given.iter().chain(&of_offer).find(|(is_given, _)| *is_given && profile.requests.is_some()) {

@@ -35,6 +35,14 @@ impl Replay {
         Ok(Replay::of(&trace, speed, time_scale))
     }
 
+    /// The `requests` of a capture, without costs. Their times are divided by `speed`.
+    pub(crate) fn of_capture(requests: &[Arrival], workload: &Workload, speed: f64) -> Replay {
+        let at = |time: Nanos| Nanos::new((time.get() as f64 / speed) as u64);
+        let flows = requests.iter().map(|request| usize::from(request.flow) + 1).max().unwrap_or(0);
+        let requests = requests.iter().map(|request| Arrival { at: at(request.at), ..*request }).collect();
+        Replay { requests, flows, workload: workload.clone(), warmup: Nanos::ZERO, deadline: None, left_out: 0 }
+    }
+
     fn of(trace: &Trace, speed: f64, time_scale: u64) -> Replay {
         let scale = time_scale as f64 / trace.time_scale as f64;
         let at = |time: Nanos| Nanos::new((time.get() as f64 * (scale / speed)).round() as u64);

@@ -31,6 +31,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use std::io::{Write, stderr};
 use std::net::UdpSocket;
+use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
@@ -186,8 +187,9 @@ fn exchange_all(
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
     // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0 };
-    let datagrams = Datagrams { profile: &*plan.profile.profile, common };
+    let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0, kept: 0 };
+    let kept: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::default()).collect();
+    let datagrams = Datagrams { profile: &*plan.profile.profile, common, kept: &kept };
     let live = Live::of(plan.until_known.map_or(0, |_| schedule.len()));
     let timeout = schedule::timeout(plan, schedule);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);

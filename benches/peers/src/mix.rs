@@ -154,6 +154,7 @@ impl Mix {
             arrivals: Shape::default(),
             replay: None,
             until_known: None,
+            start_at: None,
             duration: duration.times(self.longer),
             warmup,
             flows: 32 * cores,

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::lab::workload::{Arrivals, Workload};
 use crate::plan::Plan;
 use forebay::time::Nanos;
+use std::mem;
 use std::ops::Range;
 
 /// The most requests in one run: each needs about 130 bytes with its records.
@@ -48,6 +49,14 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
         return Err(Failure::usage(format!(
             "one run holds at most {REQUESTS_MAX} requests: lower --rate or --duration"
         )));
+    }
+    if let Some(class) = plan.profile.profile.handshake() {
+        let mut has_begun = vec![false; plan.flows.into()];
+        for request in &mut schedule {
+            if !mem::replace(&mut has_begun[usize::from(request.flow)], true) {
+                request.class = class;
+            }
+        }
     }
     Ok(schedule)
 }

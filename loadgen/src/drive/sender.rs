@@ -46,7 +46,7 @@ impl Sender<'_> {
     /// Sends all requests at the times for which `pacer`, this thread, waits. A pacer that
     /// alternates calls `between`. Returns early when interrupted.
     pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams<'_>, mut between: impl FnMut()) -> Sent {
-        let (Sender { schedule, live, .. }, Datagrams { profile, common }) = (self, datagrams);
+        let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
         let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
         let mut datagram = Vec::new();
@@ -57,7 +57,7 @@ impl Sender<'_> {
                 break;
             };
             datagram.clear();
-            profile.write(common, id as u64, 0, request, &mut datagram);
+            datagrams.write(id as u64, 0, request, &mut datagram);
             // Counted before sending: a reply must never seem to come before its request.
             live.count_sent();
             sent.slips.push(now.minus(intended));

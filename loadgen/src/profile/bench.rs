@@ -34,7 +34,7 @@ impl Profile for Bench {
     }
 
     fn write(&self, run: Common, id: u64, attempt: u8, request: &Arrival, into: &mut Vec<u8>) {
-        let Common { session, deadline_us, may_repeat } = run;
+        let Common { session, deadline_us, may_repeat, .. } = run;
         let kind = if may_repeat { Kind::Repeatable } else { Kind::Request };
         let stamp = session & SESSION | u64::from(attempt);
         let header = Header::request(id, request.class, request.cost);
@@ -45,7 +45,8 @@ impl Profile for Bench {
         let header = Header::parse(reply).ok().filter(|header| header.kind == Kind::Reply)?;
         let attempt = u8::try_from(header.stamp ^ run.session & SESSION).ok()?;
         let Header { id, status, served, .. } = header;
-        Some(Told { id, id_bits: u64::BITS, attempt, status, code: "", retry_after: header.retry_after(), served })
+        let retry_after = header.retry_after();
+        Some(Told { attempt, status, retry_after, served, ..Told::answer(id, u64::BITS) })
     }
 }
 

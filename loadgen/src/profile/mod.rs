@@ -3,14 +3,18 @@
 
 mod bench;
 mod bittorrent;
+mod capture;
 mod coap;
 mod dns;
 mod ntp;
 mod payload;
+mod pcap;
 mod quic;
+mod sessions;
 mod stun;
 
 pub(crate) use bench::sockets_of;
+pub(crate) use capture::Capture;
 pub use payload::{Match, Payload};
 
 use crate::lab::workload::{Arrival, Workload};
@@ -20,6 +24,7 @@ use forebay::time::Nanos;
 use std::fmt::Debug;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A profile by its name.
 struct Row {
@@ -30,7 +35,7 @@ struct Row {
     make: fn(&str) -> Result<Chosen, String>,
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 9] = [
     Row {
         name: "bench",
         argument: "",
@@ -68,6 +73,18 @@ const ROWS: [Row; 7] = [
         about: "requests to connect to a tracker",
         make: |_| Ok(Chosen::alone(bittorrent::Tracker)),
     },
+    Row {
+        name: "pcap",
+        argument: "=FILE[:port=N]",
+        about: "the UDP payloads that a capture has for port N, by default the port of most",
+        make: pcap::chosen,
+    },
+    Row {
+        name: "sessions",
+        argument: "[=SHARE]",
+        about: "handshakes (a SHARE of the requests, 0.05) and messages of the example `sessions`",
+        make: sessions::chosen,
+    },
 ];
 
 /// A protocol: how requests are written and replies are read. It keeps no state of a run.
@@ -86,13 +103,21 @@ pub(crate) trait Profile: Debug + Send + Sync {
     /// What `reply` tells. `None` if it is no reply of this protocol, or one of another run.
     fn read(&self, run: Common, reply: &[u8]) -> Option<Told>;
 
+    /// The class of handshakes, if the protocol has any. The first request of each flow is one.
+    fn handshake(&self) -> Option<u8> {
+        None
+    }
+
+    /// Appends the datagram that a client sends on `reply` to go on with its handshake, if any.
+    fn go_on(&self, _reply: &[u8], _into: &mut Vec<u8>) {}
+
     /// Whether `reply` fits request `id` in more than the bits of its number.
     fn answers(&self, _id: u64, _reply: &[u8]) -> bool {
         true
     }
 }
 
-/// What the datagrams of one run have in common.
+/// What a datagram is written from beside its request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Common {
     /// A number that no other run has.
@@ -101,6 +126,8 @@ pub(crate) struct Common {
     pub(crate) deadline_us: u32,
     /// Whether a request may come again.
     pub(crate) may_repeat: bool,
+    /// What the flow of a request keeps of its last handshake; 0 = nothing.
+    pub(crate) kept: u64,
 }
 
 impl Common {
@@ -132,13 +159,15 @@ pub(crate) struct Told {
     pub(crate) retry_after: Nanos,
     /// Where and how the request was served.
     pub(crate) served: Served,
+    /// What the flow keeps for its next requests; 0 = nothing new.
+    pub(crate) kept: u64,
 }
 
 impl Told {
     /// An answer that tells nothing but these `id_bits` of a number.
     pub(crate) fn answer(id: u64, id_bits: u32) -> Told {
         let (status, retry_after, served) = (Status::Ok, Nanos::ZERO, Served::default());
-        Told { id, id_bits, attempt: 0, status, code: "", retry_after, served }
+        Told { id, id_bits, attempt: 0, status, code: "", retry_after, served, kept: 0 }
     }
 }
 
@@ -147,6 +176,26 @@ impl Told {
 pub(crate) struct Datagrams<'a> {
     pub(crate) profile: &'a dyn Profile,
     pub(crate) common: Common,
+    /// What each flow keeps.
+    pub(crate) kept: &'a [AtomicU64],
+}
+
+impl Datagrams<'_> {
+    /// Appends the datagram of an attempt (from 0) at `request`, whose number is `id`.
+    pub(crate) fn write(&self, id: u64, attempt: u8, request: &Arrival, into: &mut Vec<u8>) {
+        let kept = self.kept.get(usize::from(request.flow));
+        // Ordering: one value, which stands for itself.
+        let kept = kept.map_or(0, |kept| kept.load(Ordering::Relaxed));
+        self.profile.write(Common { kept, ..self.common }, id, attempt, request, into);
+    }
+
+    /// Keeps for `flow` what a reply has `told`.
+    pub(crate) fn keep(&self, flow: usize, told: u64) {
+        if let Some(kept) = self.kept.get(flow).filter(|_| told > 0) {
+            // Ordering: as above.
+            kept.store(told, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The profile of a run, and what it draws requests from. By default the bench protocol.
@@ -155,11 +204,13 @@ pub struct Chosen {
     pub(crate) profile: Arc<dyn Profile>,
     /// Requests without costs; `None` for the bench protocol, whose requests have costs.
     pub(crate) requests: Option<Workload>,
+    /// The requests of a capture at its times.
+    pub(crate) recorded: Option<Arc<[Arrival]>>,
 }
 
 impl Chosen {
     fn new(profile: impl Profile + 'static, requests: Workload) -> Chosen {
-        Chosen { profile: Arc::new(profile), requests: Some(requests) }
+        Chosen { profile: Arc::new(profile), requests: Some(requests), recorded: None }
     }
 
     /// Requests that are all of one class, without a name yet.
@@ -182,7 +233,7 @@ impl FromStr for Chosen {
             format!("`{text}` is no profile: write one of {}", names.join(", "))
         })?;
         let chosen = (row.make)(argument.unwrap_or_default())?;
-        Ok(Chosen { requests: chosen.requests.map(|requests| requests.named(text)), ..chosen })
+        Ok(Chosen { requests: chosen.requests.map(|of| of.named(text)), ..chosen })
     }
 }
 
@@ -194,21 +245,21 @@ pub(crate) fn help() -> String {
 
 impl Default for Chosen {
     fn default() -> Chosen {
-        Chosen { profile: Arc::new(Bench), requests: None }
+        Chosen { profile: Arc::new(Bench), requests: None, recorded: None }
     }
 }
 
 /// Datagrams of the bench protocol.
 #[cfg(test)]
 pub(crate) const fn test_datagrams(session: u64) -> Datagrams<'static> {
-    Datagrams { profile: &Bench, common: Common { session, deadline_us: 0, may_repeat: false } }
+    Datagrams { profile: &Bench, common: Common { session, deadline_us: 0, may_repeat: false, kept: 0 }, kept: &[] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RUN: Common = Common { session: 0x0123_4567_89ab_cdef, deadline_us: 0, may_repeat: false };
+    const RUN: Common = Common { session: 0x0123_4567_89ab_cdef, deadline_us: 0, may_repeat: false, kept: 0 };
 
     /// The datagram of request `id` of the profile `text`.
     pub(super) fn written(chosen: &Chosen, id: u64) -> Vec<u8> {

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use forebay::time::Nanos;
 
-    const RUN: Common = Common { session: 5, deadline_us: 0, may_repeat: false };
+    const RUN: Common = Common { session: 5, deadline_us: 0, may_repeat: false, kept: 0 };
 
     fn chosen(payloads: &[&str], repeats: Option<&str>) -> Result<Chosen, String> {
         let payloads = payloads.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;

@@ -303,8 +303,8 @@ fn ambiguous(facts: &Facts) -> Option<String> {
     let Facts { heard, ambiguous, .. } = *facts;
     (ambiguous as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
         format!(
-            "{ambiguous} of {heard} datagrams came while their flow waited for several, above 1 %, and --match none cannot \
-             tell which one they answer: use more --flows, lower --rate, or send a counter"
+            "{ambiguous} of {heard} datagrams came while their flow waited for several, above 1 %, and they do not tell \
+             which one they answer: use more --flows, lower --rate, or send a counter"
         )
     })
 }

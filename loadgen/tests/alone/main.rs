@@ -15,6 +15,7 @@ mod generator;
 mod series;
 #[path = "../support/server.rs"]
 mod server;
+mod services;
 // In-process servers, and clients for them.
 #[path = "../../../tests/support/mod.rs"]
 mod support;

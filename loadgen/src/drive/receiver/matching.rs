@@ -39,7 +39,7 @@ impl Matching {
         (datagrams, reply, told): (Datagrams<'_>, &[u8], &Told),
     ) -> Option<usize> {
         match told.id_bits {
-            0 => self.last_open(clients, sent, flow, at),
+            0 => self.last_open(clients, datagrams.profile.handshake(), sent, flow, at),
             WHOLE_BITS.. => usize::try_from(told.id).ok(),
             bits => {
                 let period = 1 << bits;
@@ -53,12 +53,21 @@ impl Matching {
         }
     }
 
-    /// The last request of `flow` that has no reply, else the last one that has. An older request
-    /// without a reply was probably lost. If the oldest were taken, each loss would move all later
-    /// replies of its flow to other requests.
-    fn last_open(&mut self, clients: &Clients<'_>, sent: u64, flow: usize, at: Nanos) -> Option<usize> {
+    /// The last request of `flow` that has no reply, else the last one that has. With `only` it is
+    /// one of that class. An older request without a reply was probably lost. If the oldest were
+    /// taken, each loss would move all later replies of its flow to other requests.
+    fn last_open(
+        &mut self,
+        clients: &Clients<'_>,
+        only: Option<u8>,
+        sent: u64,
+        flow: usize,
+        at: Nanos,
+    ) -> Option<usize> {
         for (id, request) in (self.seen..sent).zip(&clients.schedule[self.seen as usize..]) {
-            self.open[usize::from(request.flow)].push(id as u32);
+            if only.is_none_or(|class| class == request.class) {
+                self.open[usize::from(request.flow)].push(id as u32);
+            }
         }
         self.seen = sent;
         let open = &mut self.open[flow];

@@ -72,7 +72,7 @@ pub(crate) struct Replies {
     pub(crate) foreign: u64,
     /// See [`Matching::ambiguous`].
     pub(crate) ambiguous: u64,
-    /// The number of retries that our kernel took.
+    /// The number of retries, and of further datagrams of handshakes, that our kernel took.
     pub(crate) taken: u64,
     /// The number of retries that it did not take, by its error.
     pub(crate) errors: BTreeMap<String, u64>,
@@ -93,7 +93,7 @@ pub(crate) struct Receiver<'a> {
     /// edge-triggered: it reports each arrival once.
     ready: VecDeque<usize>,
     buffer: [u8; DATAGRAM_MAX_BYTES],
-    /// The datagram of a retry.
+    /// The datagram of a retry, or of a handshake that goes on.
     again: Vec<u8>,
     control: Vec<u8>,
     live: &'a Live,
@@ -197,16 +197,20 @@ impl<'a> Receiver<'a> {
         if !retrying || self.events.iter().count() == EVENTS {
             return;
         }
-        let Datagrams { profile, common } = self.datagrams;
         self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule[id];
             self.again.clear();
-            profile.write(common, id as u64, attempt, request, &mut self.again);
-            match send_one(&self.sockets[usize::from(request.flow)], &self.again) {
-                Ok(()) => self.replies.taken += 1,
-                Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
-            }
+            self.datagrams.write(id as u64, attempt, request, &mut self.again);
+            self.send_again(usize::from(request.flow));
+        }
+    }
+
+    /// Sends what is in `again` over `flow`.
+    fn send_again(&mut self, flow: usize) {
+        match send_one(&self.sockets[flow], &self.again) {
+            Ok(()) => self.replies.taken += 1,
+            Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
         }
     }
 
@@ -235,10 +239,17 @@ impl<'a> Receiver<'a> {
             self.replies.foreign += 1;
             return Ok(());
         };
-        let Told { attempt, status, code, retry_after, served, .. } = told;
+        let Told { attempt, status, code, retry_after, served, kept, .. } = told;
         if !self.clients.is_replied_to(id) {
+            self.again.clear();
+            self.datagrams.profile.go_on(&self.buffer[..bytes], &mut self.again);
+            if !self.again.is_empty() {
+                self.send_again(flow);
+                return Ok(());
+            }
             self.live.count_replied();
         }
+        self.datagrams.keep(flow, kept);
         match self.clients.on_reply(id, attempt, status, retry_after, at) {
             Heard::Duplicate => self.replies.duplicates += 1,
             Heard::Attempt => {}

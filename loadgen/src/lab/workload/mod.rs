@@ -60,9 +60,9 @@ impl Workload {
         Workload { name, classes: shares.iter().map(class).collect(), beside: Nanos::ZERO }
     }
 
-    /// The same requests under another name.
+    /// The same requests, whose name begins with `name`.
     pub(crate) fn named(self, name: &str) -> Workload {
-        Workload { name: name.to_owned(), ..self }
+        Workload { name: format!("{name}{}", self.name), ..self }
     }
 
     /// Whether the costs of requests are known.

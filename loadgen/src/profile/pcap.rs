@@ -1,0 +1,42 @@
+//! Captures: the payloads of UDP datagrams as they were captured. Replies repeat nothing that is
+//! known, so any datagram answers.
+
+use super::capture::{Capture, Datagram};
+use super::{Chosen, Common, Profile, Told};
+use crate::lab::workload::{Arrival, Workload};
+use forebay::time::Nanos;
+use std::collections::HashMap;
+
+/// The payloads, in the order of their times.
+#[derive(Debug)]
+struct Payloads(Vec<Box<[u8]>>);
+
+/// The datagrams of the capture `text`, `PATH[:port=N]`, over and over. Their times can be
+/// replayed, with a flow for each address and port that they came from.
+pub(super) fn chosen(text: &str) -> Result<Chosen, String> {
+    let Capture { datagrams, told } = Capture::read(text).map_err(|problem| format!("file {text}: {problem}"))?;
+    let mut flows = HashMap::new();
+    let request = |one: &Datagram| {
+        let next = flows.len();
+        let flow = *flows.entry(one.source).or_insert(next) as u16;
+        Arrival { at: one.at, cost: Nanos::ZERO, flow, class: 0 }
+    };
+    let recorded = Some(datagrams.iter().map(request).collect());
+    let payloads = datagrams.into_iter().map(|datagram| datagram.payload).collect();
+    let requests = Workload::without_costs(told, &[1.0]);
+    Ok(Chosen { recorded, ..Chosen::new(Payloads(payloads), requests) })
+}
+
+impl Profile for Payloads {
+    fn protocol(&self) -> &'static str {
+        "capture's"
+    }
+
+    fn write(&self, _: Common, id: u64, _: u8, _: &Arrival, into: &mut Vec<u8>) {
+        into.extend(&self.0[(id % self.0.len() as u64) as usize]);
+    }
+
+    fn read(&self, _: Common, _: &[u8]) -> Option<Told> {
+        Some(Told::answer(0, 0))
+    }
+}

@@ -1,0 +1,87 @@
+//! The sessions of `examples/sessions.rs`: handshakes of two round trips, which give a flow its
+//! session, and messages with a tag. A message has the run and the number of its request as text.
+
+use super::{Chosen, Common, Profile, Told};
+use crate::lab::workload::{Arrival, Workload};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// The key that the example has by default.
+const SHARED_KEY: &[u8] = b"an example has no secret";
+const HANDSHAKE: u8 = 1;
+const HELLO_BYTES: usize = 48;
+/// `D`, session, number and text.
+const MESSAGE_BYTES: usize = 25;
+const TAG_BYTES: usize = 32;
+
+#[derive(Debug)]
+struct Sessions;
+
+/// Messages, and handshakes as this share of the requests.
+pub(super) fn chosen(share: &str) -> Result<Chosen, String> {
+    let share = if share.is_empty() { Some(0.05) } else { share.parse().ok() };
+    let share = share.filter(|share| (0.001..=0.999).contains(share));
+    let share: f64 = share.ok_or("write the share of handshakes, 0.001 to 0.999, like sessions=0.05")?;
+    Ok(Chosen::new(Sessions, Workload::without_costs(String::new(), &[1.0 - share, share])))
+}
+
+/// The tag of `message` in the session `id`.
+fn tag(id: u64, message: &[u8]) -> [u8; TAG_BYTES] {
+    let sign = |key: &[u8], bytes: &[u8]| {
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("a key has any length");
+        mac.chain_update(bytes).finalize().into_bytes()
+    };
+    sign(&sign(SHARED_KEY, &id.to_be_bytes()), message).into()
+}
+
+impl Profile for Sessions {
+    fn protocol(&self) -> &'static str {
+        "sessions example's"
+    }
+
+    fn classes(&self) -> &[&'static str] {
+        &["message", "handshake"]
+    }
+
+    fn handshake(&self) -> Option<u8> {
+        Some(HANDSHAKE)
+    }
+
+    fn write(&self, run: Common, id: u64, _: u8, request: &Arrival, into: &mut Vec<u8>) {
+        if request.class == HANDSHAKE {
+            into.push(b'H');
+            into.resize(HELLO_BYTES, 0);
+            return;
+        }
+        into.push(b'D');
+        into.extend(run.kept.to_be_bytes());
+        // Numbers of a session rise, and 0 is none.
+        into.extend((id + 1).to_be_bytes());
+        into.extend(run.stamp(id));
+        into.extend(tag(run.kept, into));
+    }
+
+    fn read(&self, run: Common, reply: &[u8]) -> Option<Told> {
+        match (reply.first()?, reply.len()) {
+            (b'C', 33) => Some(Told::answer(0, 0)),
+            (b'S', 9) => {
+                let kept = u64::from_be_bytes(*reply[1..].first_chunk()?);
+                Some(Told { kept, code: "opened", ..Told::answer(0, 0) })
+            }
+            (b'd', _) => {
+                let (message, tagged) = reply.split_at_checked(MESSAGE_BYTES)?;
+                let told = run.told(&message[17..])?;
+                let id = u64::from_be_bytes(*message[1..].first_chunk()?);
+                (tagged == tag(id, message)).then_some(Told { code: "answered", ..told })
+            }
+            _ => None,
+        }
+    }
+
+    fn go_on(&self, reply: &[u8], into: &mut Vec<u8>) {
+        if let [b'C', cookie @ ..] = reply {
+            into.push(b'O');
+            into.extend(cookie);
+        }
+    }
+}
