@@ -356,12 +356,11 @@ pub(crate) fn resolve(flag: &str, target: &str) -> Result<SocketAddr, Failure> {
 /// A plan of one second, half of it warm-up, at 1,000 requests/s, for a server of two workers.
 #[cfg(test)]
 pub(crate) fn test_plan() -> Plan {
+    use crate::arguments::{Arguments, Command};
     let flags = "run --target 127.0.0.1:9 --workload extreme-bimodal --rate 1000 --duration 500ms --warmup 500ms --flows 64 \
                  --percentile 99 --workers 2";
     let words = ["loadgen"].into_iter().chain(flags.split_whitespace());
-    let crate::arguments::Command::Run(arguments) =
-        <crate::arguments::Arguments as clap::Parser>::parse_from(words).command
-    else {
+    let Command::Run(arguments) = <Arguments as clap::Parser>::parse_from(words).command else {
         unreachable!("the first flag says so")
     };
     Plan::of_run(&arguments, Chosen::default(), None, None).unwrap_or_else(|failure| panic!("{failure}"))
