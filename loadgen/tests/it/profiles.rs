@@ -188,7 +188,7 @@ fn commands_of_the_page_are_answered() {
         .expect("written");
     let commands: Vec<String> = commands().into_iter().filter(|command| command.starts_with(RUN_RUN)).collect();
     std::fs::copy(capture::capture().path(), folder.path().join("captured.pcap")).expect("copied");
-    assert_eq!(commands.len(), 16);
+    assert_eq!(commands.len(), 17);
     for line in commands {
         let words = line[RUN_RUN.len()..].split_whitespace().map(|word| word.trim_matches('\''));
         let mut command = Command::new(LOADGEN);
