@@ -1,5 +1,6 @@
 //! The world of a worker on a thread: it carries out the decisions of the worker's turn at once.
 
+use super::continuation::helpers;
 use super::deque::{self, Deque};
 use super::notice;
 use super::sleep::sleeper::Sleeper;
@@ -40,9 +41,11 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
     }
 
     /// Whether the worker, which found nothing at `now`, should search again instead of sleeping.
+    /// It sleeps if a helper has work. A helper has the lowest priority, so a spinning worker on
+    /// its CPU would hold it up.
     pub(super) fn spins(&mut self, now: Nanos) -> bool {
         let (since, slept) = self.idle.get_or_insert((now, false));
-        let spins = now.minus(*since) < self.spinning.limit();
+        let spins = now.minus(*since) < self.spinning.limit() && !helpers::have_work();
         *slept |= !spins;
         spins
     }

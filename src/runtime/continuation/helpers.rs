@@ -13,6 +13,7 @@ use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 use rustix::process::setpriority_process;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 
@@ -28,6 +29,8 @@ const NICE: i32 = 19;
 
 static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SOME: Condvar = Condvar::new();
+/// Pieces of work that wait, or that a helper does.
+static WORK: AtomicUsize = AtomicUsize::new(0);
 /// The number of helpers, once they have been started.
 static HELPERS: OnceLock<usize> = OnceLock::new();
 
@@ -42,10 +45,17 @@ where
     if waiting.len() >= helpers * WAITING_PER_HELPER {
         return Err(work);
     }
+    // Ordering: relaxed, a hint.
+    WORK.fetch_add(1, Ordering::Relaxed);
     waiting.push_back(Box::new(move || end(guarded(work))));
     drop(waiting);
     SOME.notify_one();
     Ok(())
+}
+
+/// Whether a helper has work; may be stale.
+pub(crate) fn have_work() -> bool {
+    WORK.load(Ordering::Relaxed) > 0
 }
 
 /// Starts the helpers; returns how many the system allowed.
@@ -78,6 +88,7 @@ fn serve() {
         if let Some(work) = work {
             // Dropping a result may panic too.
             let _ = guarded(work);
+            WORK.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

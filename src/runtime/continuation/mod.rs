@@ -11,7 +11,7 @@ mod cancel;
 mod child;
 mod context;
 mod events;
-mod helpers;
+pub(super) mod helpers;
 mod join_state;
 mod local_queue;
 mod outcome;

@@ -1,8 +1,9 @@
 //! How long do requests on established connections take while others make handshakes, and how much
 //! CPU time is used? Compared with quinn on tokio. Method: both servers have the same certificate,
 //! limits and CPU, and take turns. The client asks by a schedule, whether or not answers come, and
-//! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints the table.
-//! Words after `--` choose servers or are settings of ours: `-- forebay io=gro`.
+//! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints one turn of
+//! each server. Words after `--` choose servers, keys (`p256`), and handshakes per second (`300`),
+//! or are settings of ours (`io=gro`). `turns=5` repeats all of it, `bulk=0` leaves out the bulk.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -17,7 +18,11 @@ use forebay::time::{Nanos, clock};
 use std::process::Command;
 use std::time::Duration;
 use support::{Server, ask, request, run};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
+
+/// What makes a certificate with a key that signs in a tenth of the time.
+const P256: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
 
 /// Established connections, each with a socket of its own.
 const CONNECTIONS: usize = 100;
@@ -29,52 +34,64 @@ const PERIOD: Duration = Duration::from_millis(50);
 const QUESTIONS: usize = 160;
 
 /// Handshakes per second in a turn.
-const HANDSHAKES: [u32; 2] = [0, 100];
+const HANDSHAKES: [u32; 3] = [0, 100, 300];
 
 /// Bytes that one connection sends, and bytes that it receives.
 const BULK: u32 = 64_000_000;
 
-/// The servers.
-const SERVERS: [&str; 2] = ["forebay", "quinn"];
+/// The servers: quinn with one and two threads, and with handshakes on a thread of the lowest
+/// priority; and s2n-quic with its TLS on one.
+const SERVERS: [&str; 5] = ["forebay", "quinn", "quinn-2", "quinn-aside", "s2n"];
 
-fn main() -> std::io::Result<()> {
+/// A client that uses more of its CPU than this may be what is slow.
+const CLIENT_CPU_MAX: f64 = 0.85;
+
+fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect();
-    if words.first().is_some_and(|word| word == rival::WORD) {
-        return rival::serve();
+    if let [word, name, ..] = &words[..]
+        && word == rival::WORD
+    {
+        return rival::serve(name);
     }
-    let (settings, names): (Vec<_>, Vec<_>) = words.iter().map(String::as_str).partition(|word| word.contains('='));
+    let (settings, words): (Vec<_>, Vec<_>) = words.iter().map(String::as_str).partition(|word| word.contains('='));
+    let (own, settings): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|word| word.starts_with("turns=") || word.starts_with("bulk="));
+    let number = |name: &str| own.iter().find_map(|word| word.strip_prefix(name)?.parse::<usize>().ok());
     let settings: Vec<_> = settings.into_iter().map(|setting| format!("--{setting}")).collect();
     let settings: Vec<_> = settings.iter().map(String::as_str).collect();
-    let chosen = |name: &str| names.is_empty() || names.contains(&name);
+    let rates: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let rates = if rates.is_empty() { HANDSHAKES.to_vec() } else { rates };
+    let key = if words.contains(&"p256") { P256 } else { support::RSA };
+    let names = || SERVERS.into_iter().filter(|name| words.contains(name));
+    let names: Vec<_> = if names().next().is_none() { SERVERS.to_vec() } else { names().collect() };
     let on = |cpu: &str, program: &std::ffi::OsStr| {
         let mut command = Command::new("taskset");
         command.args(["-c", cpu]).arg(program);
         command
     };
-    let own = std::env::current_exe()?;
-    let client = nix::unistd::Pid::this();
+    let program = std::env::current_exe()?;
     let mut second = nix::sched::CpuSet::new();
     second.set(1)?;
-    nix::sched::sched_setaffinity(client, &second)?;
-    print("us: p50, p99 and p99.9 of established connections; p50 and p99 of handshakes\n")?;
-    for handshakes in HANDSHAKES {
-        for name in SERVERS.into_iter().filter(|name| chosen(name)) {
-            let server = if name == "quinn" {
-                let mut command = on("0", own.as_os_str());
-                command.arg(rival::WORD);
-                Server::start_as(command, &[])
+    nix::sched::sched_setaffinity(nix::unistd::Pid::this(), &second)?;
+    print(&format!("key {}; us: p50, p99, p99.9 of established connections; p50, p99 of handshakes\n\n", key[1]))?;
+    for _ in 0..number("turns=").unwrap_or(1) {
+        for (handshakes, name) in rates.iter().flat_map(|rate| names.iter().map(move |name| (*rate, *name))) {
+            let server = if name == "forebay" {
+                Server::start_as(on("0", env!("CARGO_BIN_EXE_forebay-quic").as_ref()), &settings, key)
             } else {
-                Server::start_as(on("0", env!("CARGO_BIN_EXE_forebay-quic").as_ref()), &settings)
+                let mut command = on("0", program.as_os_str());
+                command.args([rival::WORD, name]);
+                Server::start_as(command, &[], key)
             };
             let Some(server) = server else { return Ok(()) };
-            print(&turn(name, &server, handshakes))?;
+            print(&turn(name, &server, handshakes, number("bulk=") != Some(0)))?;
         }
     }
     Ok(())
 }
 
 /// One turn of a server.
-fn turn(name: &str, server: &Server, handshakes: u32) -> String {
+fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool) -> String {
     let mut line = String::new();
     run(async {
         let mut clients = Vec::new();
@@ -82,49 +99,70 @@ fn turn(name: &str, server: &Server, handshakes: u32) -> String {
             let client = server.client();
             clients.push((server.connect(&client).await, client));
         }
-        let (used, began) = (cpu::of_tree(server.process.id()), clock::now());
-        let mut tasks = JoinSet::new();
-        for (number, (connection, _)) in clients.iter().enumerate() {
-            let (connection, first) = (connection.clone(), PERIOD * number as u32 / CONNECTIONS as u32);
-            tasks.spawn(async move {
-                let mut times = Vec::new();
-                for question in 0..QUESTIONS as u32 {
-                    let intended = began.plus((first + PERIOD * question).into());
-                    tokio::time::sleep(intended.minus(clock::now()).into()).await;
-                    ask(&connection, &request(100, 0)).await.expect("an answer");
-                    times.push(clock::now().minus(intended));
-                }
-                times
-            });
+        let (used, began) = (used_by(server), clock::now());
+        let mut due = schedule(began, handshakes);
+        let (mut asking, mut shaking) = (JoinSet::new(), JoinSet::new());
+        let (client, address) = (server.client(), server.address);
+        while let Some((intended, of)) = due.recv().await {
+            let since = move || clock::now().minus(intended);
+            if let Some(connection) = of.map(|number| clients[number].0.clone()) {
+                asking.spawn(async move {
+                    let answered = tokio::time::timeout(support::PATIENCE, ask(&connection, &request(100, 0))).await;
+                    if answered.is_ok_and(|answer| answer.is_ok()) { since() } else { Nanos::MAX }
+                });
+            } else {
+                let connecting = client.connect(address, "localhost").expect("a local address");
+                shaking.spawn(async move {
+                    let connection = connecting.await.ok()?;
+                    Some((since(), connection.close(0_u32.into(), b"")).0)
+                });
+            }
         }
-        let mut shaking = JoinSet::new();
-        let client = server.client();
-        for number in 0..handshakes * (PERIOD.as_millis() as u32 * QUESTIONS as u32) / 1_000 {
-            let (client, address) = (client.clone(), server.address);
-            let intended = began.plus((Duration::from_secs(1) * number / handshakes).into());
-            shaking.spawn(async move {
-                tokio::time::sleep(intended.minus(clock::now()).into()).await;
-                let connected = client.connect(address, "localhost").expect("a local address").await;
-                connected.ok().map(|connection| (clock::now().minus(intended), connection.close(0_u32.into(), b"")).0)
-            });
-        }
-        let times: Vec<_> = tasks.join_all().await.concat();
-        let asked = times.len();
+        let times = asking.join_all().await;
+        let (asked, lost) = (times.len(), times.iter().filter(|time| **time == Nanos::MAX).count());
         let passed = clock::now().minus(began);
-        let cpu = Nanos::new(cpu::of_tree(server.process.id()) - used);
+        let share = |part: usize| (used_by(server)[part] - used[part]) as f64 / passed.get() as f64;
+        let (cpu, own) = (share(0), share(1));
         let shaken: Vec<_> = shaking.join_all().await.into_iter().flatten().collect();
         let count = shaken.len();
         let [p50, p99, p999] = quantiles(times, [0.5, 0.99, 0.999]);
         let [h50, h99] = quantiles(shaken, [0.5, 0.99]);
-        let bulk = bulk(server, &clients[0].0).await;
+        let bulk = if with_bulk { bulk(server, &clients[0].0).await } else { String::new() };
+        let verdict = if own > CLIENT_CPU_MAX { "INVALID: the client is slow; " } else { "" };
         line = format!(
-            "{name}, {handshakes} handshakes/s: {p50} {p99} {p999}; {count} handshakes {h50} {h99}; CPU {:.3}, {:.1} us \
-             for each of {asked}; {bulk}\n",
-            cpu.as_secs_f64() / passed.as_secs_f64(),
-            cpu.as_micros_f64() / asked as f64,
+            "{name}, {handshakes}/s: {verdict}{lost} of {asked} lost, {p50} {p99} {p999}; {count} handshakes {h50} {h99}; \
+             CPU {cpu:.3}, client {own:.2}; {bulk}\n",
         );
     });
     line
+}
+
+/// Sends the time of each question, with the number of its connection, and of each handshake, when
+/// it has come. A thread does this: the runtime's own timers may be a millisecond late.
+fn schedule(began: Nanos, handshakes: u32) -> UnboundedReceiver<(Nanos, Option<usize>)> {
+    let (count, end) = (CONNECTIONS as u32, PERIOD * QUESTIONS as u32);
+    let questions = (0..count * QUESTIONS as u32).map(|n| (PERIOD * n / count, Some((n % count) as usize)));
+    let shakes =
+        (0..handshakes * end.as_millis() as u32 / 1_000).map(|n| (Duration::from_secs(1) * n / handshakes, None));
+    let mut all: Vec<_> = questions.chain(shakes).collect();
+    all.sort_unstable();
+    let (sender, receiver) = unbounded_channel();
+    std::thread::spawn(move || {
+        for (after, of) in all {
+            let intended = began.plus(after.into());
+            std::thread::sleep(intended.minus(clock::now()).into());
+            if sender.send((intended, of)).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The CPU time of the server and of this client, in nanoseconds.
+fn used_by(server: &Server) -> [u64; 2] {
+    let used = cpu::of_tree(server.process.id());
+    [used, cpu::of_tree(std::process::id()) - used]
 }
 
 /// How fast one connection sends and receives, in MB/s, and the server's CPU time for it.

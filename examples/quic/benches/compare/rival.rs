@@ -1,31 +1,80 @@
-//! The same application on quinn and tokio.
+//! The same application on quinn and on s2n-quic, both on tokio.
 
 use bytes::Buf as _;
 use forebay::output::print;
-use quinn::{Endpoint, RecvStream, SendStream};
+use forebay_quic::tls;
+use quinn::{Endpoint, Incoming, RecvStream, SendStream};
+use s2n_quic::provider::tls::offload::{Executor, OffloadBuilder};
+use s2n_quic::provider::tls::rustls as s2n_tls;
+use s2n_quic::stream::BidirectionalStream;
+use std::io;
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The argument with which this program is the rival.
-pub(crate) const WORD: &str = "serve-quinn";
+/// The argument with which this program is a rival, followed by the rival's name.
+pub(crate) const WORD: &str = "serve-rival";
 
-/// Serves on a free port until it is killed.
-pub(crate) fn serve() -> std::io::Result<()> {
-    let config = forebay_quic::tls::config(Path::new("cert.pem"), Path::new("key.pem"), Duration::from_secs(30), 1_200);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(async {
-        let endpoint = Endpoint::server(config.expect("a certificate"), ([127, 0, 0, 1], 0).into())?;
-        print(&format!("listening on udp {}, admin http://none\n", endpoint.local_addr()?))?;
-        while let Some(incoming) = endpoint.accept().await {
-            tokio::spawn(async move {
-                let Ok(connection) = incoming.await else { return };
-                while let Ok((send, receive)) = connection.accept_bi().await {
-                    tokio::spawn(answer(send, receive));
+/// How long a connection may be silent.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What a server ends with.
+type Answer = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// Serves as rival `name` on a free port until it is killed.
+pub(crate) fn serve(name: &str) -> Answer {
+    match name {
+        "s2n" => tokio_of(1)?.block_on(s2n()),
+        _ => tokio_of(if name == "quinn-2" { 2 } else { 1 })?.block_on(quinn(name == "quinn-aside")),
+    }
+}
+
+fn tokio_of(threads: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+}
+
+/// Lowers this thread's priority as far as Forebay lowers that of its helpers.
+fn step_back() {
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+fn print_address(address: std::net::SocketAddr) -> io::Result<()> {
+    print(&format!("listening on udp {address}, admin http://none\n"))
+}
+
+/// quinn; with `aside`, a thread of the lowest priority accepts connections.
+async fn quinn(aside: bool) -> Answer {
+    let config = tls::config(Path::new("cert.pem"), Path::new("key.pem"), IDLE, 1_200)?;
+    let endpoint = Endpoint::server(config, ([127, 0, 0, 1], 0).into())?;
+    print_address(endpoint.local_addr()?)?;
+    let (accepting, runtime) = (mpsc::channel::<Incoming>(), Handle::current());
+    if aside {
+        std::thread::spawn(move || {
+            step_back();
+            let _guard = runtime.enter();
+            for incoming in accepting.1 {
+                if let Ok(connecting) = incoming.accept() {
+                    tokio::spawn(async move { connected(connecting.await.ok()?).await });
                 }
-            });
+            }
+        });
+    }
+    while let Some(incoming) = endpoint.accept().await {
+        if aside {
+            accepting.0.send(incoming)?;
+        } else {
+            tokio::spawn(async move { connected(incoming.await.ok()?).await });
         }
-        Ok(())
-    })
+    }
+    Ok(())
+}
+
+async fn connected(connection: quinn::Connection) -> Option<()> {
+    loop {
+        let (send, receive) = connection.accept_bi().await.ok()?;
+        tokio::spawn(answer(send, receive));
+    }
 }
 
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
@@ -47,4 +96,53 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
         }
     }
     send.finish().ok()
+}
+
+/// Runs the work of TLS on threads of the lowest priority.
+struct Aside(Runtime);
+
+impl Executor for Aside {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(task);
+    }
+}
+
+/// s2n-quic with its offload of TLS.
+async fn s2n() -> Answer {
+    let pair = (Path::new("cert.pem"), Path::new("key.pem"));
+    let inner = s2n_tls::Server::builder().with_certificate(pair.0, pair.1)?;
+    let inner = inner.with_application_protocols([tls::ALPN].iter())?.build()?;
+    let aside = Builder::new_multi_thread().worker_threads(1).on_thread_start(step_back).build()?;
+    let tls = OffloadBuilder::new().with_endpoint(inner).with_executor(Aside(aside)).with_exporter(()).build();
+    let limits = s2n_quic::provider::limits::Limits::new().with_max_idle_timeout(IDLE)?;
+    let mut server = s2n_quic::Server::builder().with_tls(tls)?.with_limits(limits)?.with_io("127.0.0.1:0")?.start()?;
+    print_address(server.local_addr()?)?;
+    while let Some(mut connection) = server.accept().await {
+        tokio::spawn(async move {
+            while let Ok(Some(stream)) = connection.accept_bidirectional_stream().await {
+                tokio::spawn(answer_s2n(stream));
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn answer_s2n(mut stream: BidirectionalStream) -> Option<()> {
+    let (mut head, mut counted) = (Vec::new(), 0_u64);
+    while let Some(chunk) = stream.receive().await.ok()? {
+        counted += chunk.len() as u64;
+        head.extend_from_slice(&chunk[..chunk.len().min(5 - head.len().min(5))]);
+    }
+    let (kind, mut rest) = head.split_first()?;
+    if *kind == b'u' {
+        stream.send((counted - 1).to_be_bytes().to_vec().into()).await.ok()?;
+    } else {
+        let mut zeros = rest.try_get_u32().ok()? as usize;
+        while zeros > 0 {
+            let piece = zeros.min(16_384);
+            stream.send(vec![0; piece].into()).await.ok()?;
+            zeros -= piece;
+        }
+    }
+    stream.finish().ok()
 }

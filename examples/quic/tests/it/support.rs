@@ -25,6 +25,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The README. Tests run its commands.
 pub(crate) const PAGE: &str = include_str!("../../README.md");
 
+/// What the README's command says of the certificate's key.
+pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
+
 /// A running server.
 pub(crate) struct Server {
     pub(crate) process: Child,
@@ -39,13 +42,13 @@ impl Server {
     /// README's command. Returns `None` without `openssl`; the test is then skipped.
     pub(crate) fn start(arguments: &[&str]) -> Option<Server> {
         let workers = ["--workers", "2"];
-        Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &[&workers, arguments].concat())
+        Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &[&workers, arguments].concat(), RSA)
     }
 
     /// The same with another program, which prints its address in the same form.
-    pub(crate) fn start_as(mut command: Command, arguments: &[&str]) -> Option<Server> {
+    pub(crate) fn start_as(mut command: Command, arguments: &[&str], key: &[&str]) -> Option<Server> {
         let dir = tempfile::tempdir().expect("a directory");
-        if !certify(dir.path()) {
+        if !certify(dir.path(), key) {
             return None;
         }
         let log = fs::File::create(dir.path().join("log")).expect("a file");
@@ -134,8 +137,9 @@ impl Drop for Server {
 }
 
 /// Makes a certificate with the README's command; returns false without `openssl`.
-fn certify(directory: &Path) -> bool {
+fn certify(directory: &Path, key: &[&str]) -> bool {
     let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
+    let line = line.replace(&RSA.join(" "), &key.join(" "));
     let words = line.split_whitespace().skip(1);
     match Command::new("openssl").current_dir(directory).args(words).output() {
         Ok(output) => {
