@@ -58,14 +58,19 @@ impl Pacer {
         }
     }
 
+    /// Whether it sleeps up to the time of each request.
+    pub(crate) const fn sleeps(self) -> bool {
+        matches!(self, Pacer::RealTime | Pacer::Ordinary)
+    }
+
     /// Waits until `intended` and returns the time, or `None` when interrupted before. A pacer that
     /// alternates calls `between` meanwhile. It does so once even if it is late, because a late
     /// sender must not stop receiving.
     pub(crate) fn wait_until(self, intended: Nanos, interrupt: &Interrupt, mut between: impl FnMut()) -> Option<Nanos> {
         let spin = match self {
-            Pacer::RealTime | Pacer::Ordinary => Nanos::ZERO,
+            _ if self.sleeps() => Nanos::ZERO,
             Pacer::Spinning => SPIN,
-            Pacer::Alternating => Nanos::MAX,
+            _ => Nanos::MAX,
         };
         loop {
             if self == Pacer::Alternating {
