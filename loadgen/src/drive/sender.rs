@@ -52,8 +52,8 @@ const DUE_MAX: usize = 32;
 /// At a higher rate than one request in this time, a sleeping sender waits until several are due.
 const DENSE: Nanos = Nanos::from_micros(10);
 
-/// How long it waits for them. Otherwise it would never rest, and the kernel stops a thread with
-/// real-time priority for 50 ms of each second if it runs for all of the rest.
+/// How long it waits for them. Otherwise it would never rest. The kernel stops a real-time thread
+/// that does not rest for 50 ms of each second.
 const GATHERING: Nanos = Nanos::from_micros(15);
 
 /// The most bytes of a GSO batch: it must fit one datagram.
@@ -74,8 +74,8 @@ impl Sender<'_> {
     /// Sends all requests at the times for which `pacer`, this thread, waits. A pacer that
     /// alternates calls `between`. Returns early when interrupted.
     ///
-    /// Requests of one flow that are due together leave in one call (GSO), so the kernel handles
-    /// them as one packet up to the receiver's socket.
+    /// Requests of one flow that are due together leave in one call (GSO). The kernel handles them
+    /// as one packet up to the receiver's socket.
     pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams<'_>, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
