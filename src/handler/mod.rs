@@ -57,7 +57,7 @@ pub(crate) use reply::Extents;
 pub use reply::{Full, GiveUp, Overflow, Reply};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, Out, Panicked, Service, Teller};
+pub use service::{Event, HandedOver, Out, Panicked, Service, Teller};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

@@ -65,8 +65,8 @@ pub trait Service: Sync {
     const SHARDS: usize = 1_024;
 
     /// Whether each shard gets [`Event::Stopping`] when a drain begins, at a stop and before a
-    /// hand-over: to close sessions, or to store their state. It comes after the messages that
-    /// wait.
+    /// hand-over: to close sessions, or to [hand their state over](Out::hand_over). It comes after
+    /// the messages that wait.
     const HEARS_STOP: bool = false;
 
     /// See [`Handler::CLASS_NAMES`].
@@ -170,6 +170,20 @@ impl<'a> Out<'a> {
         events.set(shard, key, when.into()).then_some(()).ok_or(Full(()))
     }
 
+    /// Gives `state` to the shard of the same number in the successor. It arrives there as an
+    /// [`Event::Message`] with a [`HandedOver`], once this server has finished its requests. Until
+    /// then the successor's shard gets datagrams without it.
+    ///
+    /// # Errors
+    /// [`Full`] with `state` if no successor has taken this server's sockets, or if all shards
+    /// together hand over more than 64 MiB.
+    pub fn hand_over(&mut self, state: Vec<u8>) -> Result<(), Full<Vec<u8>>> {
+        match self.events {
+            Some((events, shard)) => events.hand_over(shard, state).map_err(Full),
+            None => Err(Full(state)),
+        }
+    }
+
     /// The number of the shard whose event this is; 0 for a service without shards.
     pub fn shard(&self) -> usize {
         self.events.map_or(0, |(_, shard)| shard as usize)
@@ -216,6 +230,11 @@ const NO_SHARDS: &str = "a service without shards has no messages";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Panicked;
+
+/// The message with what this shard [handed over](Out::hand_over) in the server before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandedOver(pub Vec<u8>);
 
 /// Sends messages to the shards of a running service, from any thread. Cheap to clone.
 ///

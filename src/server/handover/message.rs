@@ -51,6 +51,8 @@ pub(super) enum Message {
     Serving,
     /// The predecessor finishes the requests that it has received, and ends.
     Leaving,
+    /// The file beside it has what the predecessor's shards hand over.
+    State,
     /// The predecessor keeps serving, and the successor must not serve.
     Staying { reason: String },
 }
@@ -114,7 +116,7 @@ impl Connection {
         descriptors.chunks(DESCRIPTORS_MAX).try_for_each(|some| self.send_with(&Message::Descriptors, some))
     }
 
-    fn send_with(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(super) fn send_with(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let text = encode(message)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);

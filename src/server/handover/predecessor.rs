@@ -7,7 +7,9 @@ use super::message::{Connection, Heard, Message, PROTOCOL};
 use crate::net::Socket;
 use crate::time::{Nanos, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::io::{self, PipeReader};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::File;
+use std::io::{self, PipeReader, Seek, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::thread;
@@ -120,6 +122,17 @@ impl Asked {
         }
         // Once this message is sent, the hand-over cannot be undone.
         self.connection.send(&Message::Leaving).map_err(failed)
+    }
+
+    /// Gives the successor what this server's shards hand over.
+    ///
+    /// # Errors
+    /// If the system has no room for it, or the successor has ended.
+    pub(crate) fn give(&self, estate: &[u8]) -> io::Result<()> {
+        let mut file = File::from(memfd_create(c"forebay-state", MFdFlags::MFD_CLOEXEC)?);
+        file.write_all(estate)?;
+        file.rewind()?;
+        self.connection.send_with(&Message::State, &[file.as_fd()])
     }
 
     /// Tells the successor that this server will not hand over, for `reason`.

@@ -6,7 +6,8 @@ use super::door::Door;
 use super::message::{Connection, Heard, Message, PROTOCOL};
 use crate::server::error::HandOverError;
 use crate::time::Nanos;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -86,7 +87,7 @@ impl Predecessor {
 
     /// Says that this server serves, and waits until the predecessor leaves or has died. If the
     /// predecessor keeps serving nevertheless, returns its reason.
-    pub(crate) fn say_serving(self) -> Option<String> {
+    pub(crate) fn say_serving(&self) -> Option<String> {
         if self.connection.send(&Message::Serving).is_err() {
             // A message that the predecessor sent before it closed can still be read.
             tracing::debug!("the predecessor has closed the connection");
@@ -97,6 +98,25 @@ impl Predecessor {
             heard => {
                 tracing::warn!(?heard, "the predecessor does not say that it goes; this server serves");
                 None
+            }
+        }
+    }
+
+    /// Waits until the predecessor gives what its shards hand over, or ends, or this server no
+    /// longer `serves`. Empty if there is nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn await_estate(&self, serves: impl Fn() -> bool) -> io::Result<Vec<u8>> {
+        let mut estate = Vec::new();
+        loop {
+            match self.connection.hear(PATIENCE)? {
+                Heard::Message(Message::State, files) => {
+                    files.into_iter().try_for_each(|file| File::from(file).read_to_end(&mut estate).map(drop))?;
+                    return Ok(estate);
+                }
+                Heard::Late if serves() => {}
+                _ => return Ok(estate),
             }
         }
     }

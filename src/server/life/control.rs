@@ -17,6 +17,7 @@ use crate::server::admin::gate::Gate;
 use crate::server::admin::said::Said;
 use crate::server::admin::stuck::{self, Stuck, Watch};
 use crate::server::admin::{Probe, waiting};
+use crate::server::handover::Asked;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
@@ -52,6 +53,8 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     pub(super) reloads: Reloads,
     /// Limits the warning that the host's addresses cannot be read to one log line.
     addresses_unread: Once,
+    /// The process that has taken the sockets, until it has what the shards hand over.
+    pub(super) successor: Mutex<Option<Asked>>,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
     pub(super) phase: AtomicCell<Phase>,
     /// The number of CPUs that this process may use. Used by the admin thread once a second.
@@ -91,6 +94,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             common,
             reloads,
             addresses_unread: Once::new(),
+            successor: Mutex::default(),
             phase: AtomicCell::new(Phase::Serving),
             cpus: Mutex::new(Cpus::new(cpus())),
             watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),

@@ -40,6 +40,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         }
         self.bound.spawning.0.close();
         if H::SHARDS > 0 {
+            if self.is_handed_over() {
+                self.common.serving.events.has_successor();
+            }
             self.common.serving.events.stop(H::HEARS_STOP);
         }
         tracing::info!(in_flight = self.bound.board.metrics.in_flight(), "draining");

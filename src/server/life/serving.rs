@@ -3,10 +3,11 @@
 
 use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
-use crate::handler::Service;
+use crate::handler::{HandedOver, Service};
 use crate::net::Io;
+use crate::output::unstarted;
 use crate::runtime::Shared;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{Events, lock};
 use crate::server::error::{HandOverError, ServeError};
 use crate::server::handover::{Asked, Door, Given, Predecessor};
 
@@ -14,7 +15,8 @@ use crate::server::listening::Listening;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::Nanos;
 use std::net::TcpListener;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::{io, thread};
 
 /// How often to read the host's addresses, because interfaces come and go.
 pub(super) const REFRESH_EVERY: Nanos = Nanos::from_secs(1);
@@ -45,10 +47,15 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             // main process has ended.
             self.conduct.supervisor.main_process();
         }
-        Ok(predecessor.and_then(Predecessor::say_serving).map(|reason| {
+        let Some(predecessor) = predecessor else { return Ok(None) };
+        if let Some(reason) = predecessor.say_serving() {
             self.set_handed_over(true);
-            self.not_handed_over(HandOverError::Stays(reason))
-        }))
+            return Ok(Some(self.not_handed_over(HandOverError::Stays(reason))));
+        }
+        if H::SHARDS > 0 {
+            inherit(predecessor, &self.common.serving.events)?;
+        }
+        Ok(None)
     }
 
     fn not_handed_over(&self, source: HandOverError) -> ServeError {
@@ -75,6 +82,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
                 (Some(Demand::Reload), _) => self.reload(),
                 (Some(Demand::HandOver(asked)), Some(spare)) => match self.hand_over(&asked, spare, demands) {
                     Ok(()) => {
+                        *lock(&self.successor) = Some(asked);
                         tracing::info!("the successor serves: this server finishes what it has received");
                         release();
                         return None;
@@ -112,6 +120,14 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         })?;
         door.own.store(false);
         Ok(())
+    }
+
+    /// Gives the successor, if there is one, what the shards hand over.
+    pub(super) fn bequeath(&self) {
+        let given = lock(&self.successor).take().map(|asked| asked.give(&self.common.serving.events.take_estate()));
+        if let Some(Err(error)) = given {
+            tracing::warn!(%error, "what the shards hand over cannot be given to the successor");
+        }
     }
 
     /// Whether datagrams left in the sockets at the end are for another process.
@@ -165,4 +181,19 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
         // The successor may have told systemd that it is the main process.
         self.conduct.supervisor.main_process();
     }
+}
+
+/// Gives the shards what those of the predecessor hand over, once it has finished its requests. A
+/// thread waits for it, until this server ends.
+fn inherit(predecessor: Predecessor, events: &Arc<Events>) -> io::Result<()> {
+    let events = Arc::downgrade(events);
+    let wait = move || {
+        let estate = predecessor.await_estate(|| events.strong_count() > 0);
+        let lost = estate.map(|estate| events.upgrade().map_or(0, |events| events.inherit(&estate, HandedOver)));
+        if !matches!(lost, Ok(0)) {
+            tracing::warn!(bytes = ?lost, "what the predecessor's shards hand over is lost, or a part of it");
+        }
+    };
+    let started = thread::Builder::new().name("forebay-estate".to_owned()).spawn(wait);
+    started.map(drop).map_err(|error| unstarted("the thread forebay-estate", &error))
 }

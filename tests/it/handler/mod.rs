@@ -1,6 +1,7 @@
 //! What a handler is promised.
 
 mod aside;
+mod estate;
 mod flows;
 mod fork;
 mod handler_api;

@@ -4,11 +4,13 @@
 //! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints one turn of
 //! each server. Words after `--` choose servers, keys (`p256`), and handshakes per second (`300`),
 //! or are settings of ours (`io=gro`). `turns=5` repeats all of it, `bulk=0` leaves out the bulk.
+//! `forged`, `one-shard` and `half-open` add 20,000 hostile datagrams a second.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
 #[path = "../../../dns/benches/compare/cpu.rs"]
 mod cpu;
+mod hostile;
 mod rival;
 #[path = "../../tests/it/support.rs"]
 mod support;
@@ -62,6 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let rates: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let rates = if rates.is_empty() { HANDSHAKES.to_vec() } else { rates };
     let key = if words.contains(&"p256") { P256 } else { support::RSA };
+    let flood = hostile::KINDS.into_iter().find(|kind| words.contains(kind));
     let names = || SERVERS.into_iter().filter(|name| words.contains(name));
     let names: Vec<_> = if names().next().is_none() { SERVERS.to_vec() } else { names().collect() };
     let on = |cpu: &str, program: &std::ffi::OsStr| {
@@ -84,14 +87,14 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
                 Server::start_as(command, &[], key)
             };
             let Some(server) = server else { return Ok(()) };
-            print(&turn(name, &server, handshakes, number("bulk=") != Some(0)))?;
+            print(&turn(name, &server, handshakes, number("bulk=") != Some(0), flood))?;
         }
     }
     Ok(())
 }
 
 /// One turn of a server.
-fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool) -> String {
+fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Option<&str>) -> String {
     let mut line = String::new();
     run(async {
         let mut clients = Vec::new();
@@ -99,6 +102,11 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool) -> String
             let client = server.client();
             clients.push((server.connect(&client).await, client));
         }
+        let memory = resident(server);
+        let hostile = match flood {
+            Some(kind) => Some(hostile::Hostile::begin(kind, server).await),
+            None => None,
+        };
         let (used, began) = (used_by(server), clock::now());
         let mut due = schedule(began, handshakes);
         let (mut asking, mut shaking) = (JoinSet::new(), JoinSet::new());
@@ -125,13 +133,15 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool) -> String
         let (cpu, own) = (share(0), share(1));
         let shaken: Vec<_> = shaking.join_all().await.into_iter().flatten().collect();
         let count = shaken.len();
+        drop(hostile);
+        let memory = resident(server).saturating_sub(memory) / 1024;
         let [p50, p99, p999] = quantiles(times, [0.5, 0.99, 0.999]);
         let [h50, h99] = quantiles(shaken, [0.5, 0.99]);
         let bulk = if with_bulk { bulk(server, &clients[0].0).await } else { String::new() };
         let verdict = if own > CLIENT_CPU_MAX { "INVALID: the client is slow; " } else { "" };
         line = format!(
             "{name}, {handshakes}/s: {verdict}{lost} of {asked} lost, {p50} {p99} {p999}; {count} handshakes {h50} {h99}; \
-             CPU {cpu:.3}, client {own:.2}; {bulk}\n",
+             CPU {cpu:.3}, client {own:.2}; {memory} MiB more; {bulk}\n",
         );
     });
     line
@@ -157,6 +167,13 @@ fn schedule(began: Nanos, handshakes: u32) -> UnboundedReceiver<(Nanos, Option<u
         }
     });
     receiver
+}
+
+/// The memory of the server, in KiB.
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    line.and_then(|size| size.parse().ok()).unwrap_or(0)
 }
 
 /// The CPU time of the server and of this client, in nanoseconds.

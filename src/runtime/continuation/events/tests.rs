@@ -92,6 +92,31 @@ fn a_shard_has_one_event_at_a_time() {
     events.fire(US(30), |_, _| panic!("it has stopped"));
 }
 
+// Is state kept only for a successor, and within a bound? Does each shard get its own, and is what
+// does not fit counted?
+#[test]
+fn shards_inherit_what_was_handed_over() {
+    let (before, after) = (events(4), events(3));
+    assert_eq!(before.hand_over(0, vec![7]), Err(vec![7]), "nobody would get it");
+    before.has_successor();
+    for (shard, state) in [(2, vec![1, 2]), (0, vec![]), (3, vec![4; 5]), (2, vec![3])] {
+        assert_eq!(before.hand_over(shard, state), Ok(()));
+    }
+    assert!(before.hand_over(1, vec![0; 1 << 26]).is_err());
+    let estate = before.take_estate();
+    assert!(before.hand_over(0, vec![7]).is_err(), "it has left");
+    assert_eq!(after.inherit(&estate, |state| state), 5, "there is no shard 3");
+    let inherited = |shard| {
+        let Due::Message(message) = after.next(shard, Nanos::ZERO)? else { panic!("no message") };
+        message.downcast::<Vec<u8>>().ok().map(|state| *state)
+    };
+    let all = [0, 1, 2].map(|shard| std::iter::from_fn(|| inherited(shard)).collect::<Vec<_>>());
+    assert_eq!(all, [vec![vec![]], vec![], vec![vec![1, 2], vec![3]]]);
+    // A predecessor that dies half-way leaves a part.
+    assert_eq!(after.inherit(&estate[..12], |state| state), 2);
+    assert_eq!(after.inherit(&estate[..9], |state| state), 9);
+}
+
 // Does the alarm learn of each next time, even if a busy worker sets it while the alarm looks?
 // Method: a worker that is busy and asleep by turns fires timers, which are armed again each time.
 #[test]
