@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What may be sent: packets of connections that do not exist, of one such connection (and so to
-/// one shard), and first packets of handshakes that are never finished, from many addresses.
+/// Packets of connections that do not exist; packets of one of these, and so to one shard; and the
+/// first packets of handshakes that are never finished.
 pub(crate) const KINDS: [&str; 3] = ["forged", "one-shard", "half-open"];
 
 /// Hostile datagrams per second.
