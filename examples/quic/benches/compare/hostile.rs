@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Packets of connections that do not exist; packets of one of these, and so to one shard; and the
-/// first packets of handshakes that are never finished.
+/// Packets of many unknown connections, packets of one, which reach one shard, and the first packets
+/// of handshakes that are never finished.
 pub(crate) const KINDS: [&str; 3] = ["forged", "one-shard", "half-open"];
 
 /// Hostile datagrams per second.
