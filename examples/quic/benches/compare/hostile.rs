@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Packets of many unknown connections, packets of one, which reach one shard, and the first packets
+/// Packets of many unknown connections, packets of one, which reach one shard, and first packets
 /// of handshakes that are never finished.
 pub(crate) const KINDS: [&str; 3] = ["forged", "one-shard", "half-open"];
 
