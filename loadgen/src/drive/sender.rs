@@ -90,7 +90,10 @@ impl Sender<'_> {
             let Some(now) = due.filter(|_| !live.is_enough()) else {
                 break;
             };
+            let first = sent.slips.len();
             self.send_due(now, datagrams, &mut batch, &mut sent);
+            // One look for each request: as many replies may have come meanwhile.
+            (first + 1..sent.slips.len()).for_each(|_| between());
         }
         live.finish_sending();
         Sent { took: clock::now().minus(self.start), ..sent }
@@ -267,6 +270,19 @@ mod tests {
             }
             assert_eq!((sent.taken, live.taken(), batch.is_gso_off), (vec![true; 7], 7, is_gso_off));
         }
+    }
+
+    // Does a sender that is late and alone look for replies as often as it sends?
+    #[test]
+    fn a_late_sender_looks_as_often_as_it_sends() {
+        let [server, flow] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
+        flow.connect(server.local_addr().expect("an address")).expect("connected");
+        let (live, interrupt, mut looks) = (Live::default(), Interrupt::default(), 0);
+        let schedule = [Request { at: Nanos::ZERO, cost: Nanos::new(1), flow: 0, class: 0 }; 100];
+        let (start, sockets) = (clock::now(), [flow]);
+        let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
+        let sent = sender.send(Pacer::Alternating, test_datagrams(1), || looks += 1);
+        assert_eq!((sent.slips.len(), looks), (100, 100));
     }
 
     // Is every request of a dense schedule sent once and recorded, by a sender that gathers?
