@@ -55,7 +55,7 @@ impl Progress {
 
     /// The text after the bar, for 80 columns in all.
     fn text(&self, elapsed: Nanos, live: &Live) -> String {
-        let (sent, replied) = (live.sent(), live.replied());
+        let sent = live.sent();
         let phase = match elapsed {
             elapsed if elapsed < self.warmup => ", warm-up",
             elapsed if elapsed < self.end => "",
@@ -70,10 +70,10 @@ impl Progress {
             _ => String::new(),
         };
         format!(
-            "{}: {left:.0} s left, {}/s{percentiles}, {} open{phase}",
+            "{}: {left:.0} s left, {}/s{percentiles}, {} lost{phase}",
             self.label,
             grouped(rate as u64),
-            grouped(sent.saturating_sub(replied))
+            grouped(live.lost())
         )
     }
 
@@ -94,12 +94,12 @@ mod tests {
         let progress = Progress::new("auto", &plan, true).of_runs(1, 4, Nanos::from_millis(500));
         let live = Live::of(0);
         (0..200).for_each(|_| live.count_sent());
-        (0..197).for_each(|_| live.count_replied());
+        live.note_lost(3);
         let said = progress.text(Nanos::from_secs(2), &live);
-        assert_eq!(said, "auto 2/4: 11 s left, 100/s, 3 open");
+        assert_eq!(said, "auto 2/4: 11 s left, 100/s, 3 lost");
         live.note_latency(0, Nanos::from_millis(3));
         let said = progress.text(Nanos::from_secs(2), &live);
-        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 2.88 ms, p99 2.88 ms, 3 open");
+        assert_eq!(said, "auto 2/4: 11 s left, 100/s, p50 2.88 ms, p99 2.88 ms, 3 lost");
         assert!(progress.text(Nanos::ZERO, &live).ends_with(", warm-up"));
     }
 }

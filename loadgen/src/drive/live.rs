@@ -9,6 +9,7 @@ pub(crate) struct Live {
     sent: AtomicU64,
     unsendable: AtomicU64,
     replied: AtomicU64,
+    lost: AtomicU64,
     port_refused: AtomicBool,
     sending_is_over: AtomicBool,
     is_enough: AtomicBool,
@@ -135,6 +136,18 @@ impl Live {
     pub(crate) fn count_replied(&self) {
         // Ordering: read by the same thread, or for display.
         self.replied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests without a reply in time so far.
+    pub(crate) fn lost(&self) -> u64 {
+        // Ordering: a figure for display.
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many requests had no reply in time.
+    pub(crate) fn note_lost(&self, lost: u64) {
+        // Ordering: as above.
+        self.lost.store(lost, Ordering::Relaxed);
     }
 
     /// Notes that the target's host reports that no server has the port.

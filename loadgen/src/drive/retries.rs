@@ -118,6 +118,8 @@ pub(crate) struct Clients<'a> {
     states: Vec<State>,
     /// The number of requests that have a final reply, or whose client has given up.
     pub(crate) over: u64,
+    /// The number of requests that had no reply in time.
+    lost: u64,
     /// First attempts with smaller numbers have timed out.
     timed_out: usize,
     /// Retries that were sent, in the order of their timeouts: time, request and attempt.
@@ -209,6 +211,20 @@ impl<'a> Clients<'a> {
         }
     }
 
+    /// How many of the first `sent` requests had no reply in time until `now`. All replies until
+    /// then must have been noted, and with retries all timeouts.
+    pub(crate) fn lost(&mut self, now: Nanos, sent: u64) -> u64 {
+        while !self.retry() && (self.timed_out as u64) < sent {
+            let end = self.start.plus(self.schedule[self.timed_out].at).plus(self.timeout);
+            if end > now {
+                break;
+            }
+            self.lost += u64::from(!self.is_replied_to(self.timed_out));
+            self.timed_out += 1;
+        }
+        self.lost
+    }
+
     /// The next retry that is due by `now`; it then counts as sent.
     pub(crate) fn next_retry(&mut self, now: Nanos) -> Option<Retry> {
         while let Some(Reverse((due, id))) = self.backing_off.peek().copied().filter(|Reverse((due, _))| *due <= now) {
@@ -264,6 +280,7 @@ impl<'a> Clients<'a> {
         if attempt == self.retrying.max {
             state.phase = Phase::GivenUp;
             self.over += 1;
+            self.lost += 1;
         } else {
             self.back_off(id, Phase::TimedOut, end);
         }

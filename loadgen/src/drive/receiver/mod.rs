@@ -194,11 +194,14 @@ impl<'a> Receiver<'a> {
     fn retry(&mut self, began: Nanos, retrying: bool) {
         // A reply that came in time has been read by now, unless some sockets are still to be
         // reported.
-        if !retrying || self.events.iter().count() == EVENTS {
+        if self.events.iter().count() == EVENTS {
             return;
         }
-        self.clients.time_out(began, self.live.sent());
-        while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
+        if retrying {
+            self.clients.time_out(began, self.live.sent());
+        }
+        self.live.note_lost(self.clients.lost(began, self.live.sent()));
+        while retrying && let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule[id];
             self.again.clear();
             self.datagrams.write(id as u64, attempt, request, &mut self.again);

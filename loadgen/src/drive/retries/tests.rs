@@ -46,10 +46,21 @@ fn silence_is_timed_out_and_tried_again() {
         clients.counts(1),
         AttemptCounts { sent: 3, unanswered: 3, after_timeout: 2, ..AttemptCounts::default() }
     );
+    assert_eq!(clients.lost(Nanos::MAX, 1), 1);
     // What comes now is late, and only once.
     let mut reply = |attempt| clients.on_reply(0, attempt, Status::Ok, Nanos::ZERO, Nanos::MAX);
     assert_eq!([0, 0, 1].map(&mut reply), [Heard::End { late: true }, Heard::Duplicate, Heard::Duplicate]);
     assert_eq!((clients.over, clients.counts(1).answered), (1, 2));
+}
+
+// Without retries, is a request lost once its timeout is over, unless a reply came before?
+#[test]
+fn silence_is_a_loss() {
+    let schedule = schedule(10);
+    let mut clients = clients(&schedule, 0);
+    clients.on_reply(1, 0, Status::Ok, Nanos::ZERO, START.plus(MS.times(2)));
+    let mut lost = |ms, sent| clients.lost(START.plus(MS.times(ms)), sent);
+    assert_eq!([(99, 10), (100, 10), (101, 10), (109, 4), (109, 10)].map(|(ms, sent)| lost(ms, sent)), [0, 1, 1, 3, 9]);
 }
 
 // Is a shed request sent again after the server's hint and a pause, no later than a minute, and its
