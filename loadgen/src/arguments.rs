@@ -117,6 +117,9 @@ pub(crate) struct RunArguments {
     /// End the run as soon as this percentile is known within 10 %, at the latest after --duration
     #[arg(long, value_name = "P", conflicts_with_all = ["replay", "retries"])]
     pub(crate) until_known: Option<Percentile>,
+    /// Leave out more than --warmup if p50 settles later, by MSER-5: at most half of --duration
+    #[arg(long, conflicts_with_all = ["replay", "retries", "until_known", "then"])]
+    pub(crate) find_warmup: bool,
     /// Begin at this time, like that of other generators: seconds since 1970, as `date +%s` prints
     #[arg(long, value_name = "SECONDS", value_parser = since_1970)]
     pub(crate) start_at: Option<Nanos>,

@@ -94,10 +94,10 @@ fn run_command(arguments: &RunArguments) -> Result<u8, Failure> {
     let (plan, endpoint, interrupt) = &run::prepare(arguments)?;
     let (outputs, mut exports) = (arguments.offer.outputs()?, Exports::open(&arguments.out)?);
     let progress = Progress::new("run", plan, arguments.offer.quiet);
-    let Outcome { report, exchange, .. } = run::execute(plan, endpoint.as_ref(), interrupt, progress)?;
+    let Outcome { report, exchange, plan, .. } = run::execute(plan, endpoint.as_ref(), interrupt, progress)?;
     let report = &report.judged(arguments.slo.as_ref());
-    exports.each(|format, text| export::add(format, text, plan, report, &exchange));
+    exports.each(|format, text| export::add(format, text, &plan, report, &exchange));
     let exported = exports.write();
-    outputs.finish(&report::text::render(plan, report), || report, || report::text::page(plan, report))?;
+    outputs.finish(&report::text::render(&plan, report), || report, || report::text::page(&plan, report))?;
     exported.map(|()| report.exit_code())
 }

@@ -57,6 +57,8 @@ pub struct Plan {
     pub percentile: Option<Percentile>,
     /// The run ends as soon as it knows this percentile; `None` to go on for `duration`.
     pub until_known: Option<Percentile>,
+    /// Whether to leave out more than `warmup`, if the latency settles later.
+    pub finds_warmup: bool,
     /// Whether the run is one of several rounds that know a percentile only together. Such a run
     /// may be VALID without knowing it alone.
     pub is_round: bool,
@@ -139,9 +141,9 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        let RunArguments { from: sources, until_known, start_at, .. } = *arguments;
-        let percentile = plan.percentile.or(until_known);
-        Ok(Plan { profile, replay, sources, start_at, deadline_us, retrying, until_known, percentile, ..plan })
+        let RunArguments { from: sources, until_known, find_warmup: finds_warmup, start_at, .. } = *arguments;
+        let plan = Plan { percentile: plan.percentile.or(until_known), until_known, finds_warmup, ..plan };
+        Ok(Plan { profile, replay, sources, start_at, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -189,6 +191,7 @@ impl Plan {
             retrying: Retrying::default(),
             percentile: offer.percentile,
             until_known: None,
+            finds_warmup: false,
             is_round: false,
             seed: offer.seed,
             deadline_us: 0,
@@ -341,10 +344,7 @@ fn agreed<T: PartialEq + std::fmt::Display>(
     }
 }
 
-/// The address that `flag` names.
-///
-/// # Errors
-/// A usage failure if it names none.
+/// The address that `flag` names; a usage failure if it names none.
 pub(crate) fn resolve(flag: &str, target: &str) -> Result<SocketAddr, Failure> {
     let addresses = target.to_socket_addrs();
     let mut addresses = addresses.map_err(|error| {

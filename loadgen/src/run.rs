@@ -22,6 +22,7 @@ use crate::report::json::RunReport;
 use crate::report::run_result::{RunResult, memory_of};
 use crate::report::slo;
 use crate::report::validity::Facts;
+use crate::report::warmup;
 use crate::text::escaped;
 use anyhow::anyhow;
 use forebay::metrics::Percentile;
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub(crate) server: Option<ServerView>,
     /// All requests and replies, warm-up included.
     pub(crate) exchange: Exchange,
+    /// The plan with the warm-up that was left out.
+    pub(crate) plan: Plan,
 }
 
 /// The plan of a run, its server's admin endpoint if there is one, and what ends it.
@@ -131,7 +134,10 @@ pub(crate) fn execute_on(
     let by_core_time = plan.by_core_time && probe.is_emulated() && plan.retrying.max == 0;
     let reply_price = by_core_time.then(|| plan.overheads.times(plan.time_scale).send);
     let exchange = Exchange { start, schedule, sent, replies, reply_price };
-    let result = RunResult::of(plan, &exchange, probe.kernel_dropped());
+    // The server's figures count from the end of the planned warm-up.
+    let served = plan.workers.and_then(|workers| probe.utilisation(workers, counted(plan, &exchange)));
+    let (plan, found_s) = warmup::left_out(plan, &exchange);
+    let result = RunResult::of(&plan, &exchange, probe.kernel_dropped());
     let known = result.latency_us.all().supported;
     let Exchange { sent, replies, .. } = &exchange;
     let facts = Facts {
@@ -151,13 +157,14 @@ pub(crate) fn execute_on(
         restarted: probe.restarted.clone(),
         reconciled: probe.reconciled(accepted),
         interrupted: interrupt.is_raised(),
-        counted: counted(plan, &exchange),
+        counted: counted(&plan, &exchange),
         ambiguous: exchange.replies.ambiguous,
         protocol: plan.profile.profile.protocol(),
     };
-    let mut report = RunReport::new(plan, &probe, counted(plan, &exchange), result, facts, replies.duplicates);
+    let mut report = RunReport::new(&plan, &probe, counted(&plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
-    Ok(Outcome { report, server: probe.last, exchange })
+    (report.utilisation, report.warmup_found_s) = (served, found_s);
+    Ok(Outcome { report, server: probe.last, exchange, plan })
 }
 
 /// The percentile by which a run is judged if none was requested: the highest known one, at most

@@ -54,6 +54,10 @@ pub struct RunReport {
     flows: u16,
     /// The warm-up in seconds.
     warmup_s: f64,
+    /// With `--find-warmup`: seconds of `warmup_s` that were found beyond `--warmup`. `None` in it
+    /// if p50 did not settle in half of the run; then only `--warmup` is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warmup_found_s: Option<Option<f64>>,
     /// The measured time in seconds. It is shorter than planned after an early end, and longer if
     /// the generator was late.
     pub(crate) duration_s: f64,
@@ -108,10 +112,11 @@ impl RunReport {
             time_scale: plan.time_scale,
             workers: plan.workers,
             load: plan.load(),
-            utilisation: plan.workers.and_then(|workers| probe.utilisation(workers, counted)),
+            utilisation: None,
             overheads: plan.overheads.text(),
             flows: plan.flows,
             warmup_s: plan.warmup.as_secs_f64(),
+            warmup_found_s: None,
             duration_s,
             offered_rps: plan.rate,
             achieved_rps: if counted == Nanos::ZERO { 0.0 } else { answered / duration_s },

@@ -10,3 +10,4 @@ pub(crate) mod seen;
 pub(crate) mod slo;
 pub(crate) mod text;
 pub mod validity;
+pub(crate) mod warmup;

@@ -36,7 +36,16 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text += &latency_table(report);
     text.push('\n');
     text += &parts(report);
-    text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report)
+    text + &accounts(plan, report) + &verdict(report) + &slo(report) + &until_known(plan, report) + &warmup(report)
+}
+
+/// What `--find-warmup` found, if it was asked for.
+fn warmup(report: &RunReport) -> String {
+    match report.warmup_found_s {
+        None => String::new(),
+        Some(Some(seconds)) => format!("{seconds:.2} s more than --warmup left out: until then p50 had not settled\n"),
+        Some(None) => "no time was found from which p50 is steady: only --warmup is left out\n".to_owned(),
+    }
 }
 
 /// Whether the SLO holds, if there is one.

@@ -104,7 +104,7 @@ impl<'a> Series<'a> {
         let seed = plan.seed.wrapping_add(self.runs.len() as u64);
         let plan = Plan { rate: at, duration, seed, ..plan.clone() };
         let progress = Progress::new(&format!("{label}, {}/s", rate(at)), &plan, self.offer.quiet);
-        let Outcome { report, exchange, .. } = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?;
+        let Outcome { report, exchange, plan, .. } = run::execute(&plan, endpoint.as_ref(), interrupt, progress)?;
         let report = report.judged(self.slo);
         self.exports.each(|format, text| export::add(format, text, &plan, &report, &exchange));
         self.runs.push(report);

@@ -20,3 +20,21 @@ fn a_stall_of_the_server_is_charged_to_every_request_that_it_delayed() {
     let slip_us = number(&report, "/slip_us/p99");
     assert!(slip_us < 100_000.0, "the stall belongs to the server, not to the schedule: slip p99 {slip_us} us");
 }
+
+// Does a run leave out the time in which a server is slow at first, and say how much? Method: a
+// server that takes 30 ms longer in its first second.
+#[test]
+fn a_slow_start_is_left_out() {
+    let began = clock::now();
+    let server = Server::start(move |_| {
+        let is_slow = clock::now().minus(began) < Nanos::from_millis(1_200);
+        vec![(Status::Ok, Nanos::from_millis(if is_slow { 60 } else { 20 }))]
+    });
+    let (report, _, output) = run(server, "--rate 1000 --duration 4s --warmup 100ms --find-warmup --percentile 50");
+    let (found, warmup) = (number(&report, "/warmup_found_s"), number(&report, "/warmup_s"));
+    assert!((0.7..2.0).contains(&found) && (warmup - found - 0.1).abs() < 1e-6, "{found} of {warmup}");
+    assert!((number(&report, "/duration_s") - (4.0 - found)).abs() < 0.1, "{report:#}");
+    assert!(number(&report, "/latency_us/all/p90") < 50_000.0, "{}", report["latency_us"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("s more than --warmup left out"), "{text}");
+}
