@@ -2,12 +2,13 @@
 
 use crate::arguments::MergeArguments;
 use crate::failure::Failure;
-use crate::lab::stats::Block;
+use crate::lab::stats::{Block, Bounds, Interval};
 use crate::report::histogram::Packed;
 use crate::report::slo::UNKNOWN;
-use crate::report::text::percentiles;
+use crate::report::text::{NOT_KNOWN, percentiles};
 use crate::results::Outputs;
 use crate::text::{escaped, grouped, rate, time, wrapped};
+use forebay::metrics::Percentile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,9 +33,39 @@ pub(crate) struct Merged {
     fates: BTreeMap<String, Option<u64>>,
     /// The latencies of each class.
     histograms: BTreeMap<String, Packed>,
-    /// Percentiles of the histograms, at most 0.1 % too high.
+    /// Percentiles of the histograms, at most 0.1 % too high. An interval reaches from the lowest
+    /// to the highest end of the runs' intervals.
     #[serde(skip_deserializing)]
     latency_us: BTreeMap<String, Block>,
+    #[serde(rename(deserialize = "latency_us"), skip_serializing, default)]
+    #[schemars(skip)]
+    of_runs: BTreeMap<String, OfRun>,
+}
+
+/// What a result says of the latency of a class.
+#[derive(Deserialize)]
+struct OfRun {
+    /// The ends of the interval of each percentile; `None` is infinite.
+    #[serde(default)]
+    bounds: BTreeMap<String, [Option<f64>; 2]>,
+}
+
+impl OfRun {
+    /// The pooled percentile is between the lowest and the highest of the runs. So this interval
+    /// misses it only if that of one of these two does, however the runs depend on one another.
+    fn with(self, other: &OfRun) -> OfRun {
+        let both = Percentile::ALL.map(|percentile| {
+            let (one, other) = (self.interval(percentile), other.interval(percentile));
+            let ends = [one.low.min(other.low), one.high.max(other.high)];
+            (percentile.name().to_owned(), ends.map(|end| Some(end).filter(|end| end.is_finite())))
+        });
+        OfRun { bounds: both.into() }
+    }
+
+    fn interval(&self, percentile: Percentile) -> Interval {
+        let ends = self.bounds.get(percentile.name()).map(|ends| ends.map(|end| end.unwrap_or(f64::INFINITY)));
+        ends.map_or(Interval::UNKNOWN, |[low, high]| Interval { low, high })
+    }
 }
 
 /// The schema of a result of a run.
@@ -78,6 +109,10 @@ impl Merged {
             let whole = self.histograms.remove(&class).map_or(Some(packed.clone()), |own| own.plus(&packed));
             self.histograms.extend(whole.map(|whole| (class, whole)));
         }
+        for (class, of_run) in other.of_runs {
+            let all = self.of_runs.remove(&class).map(|own| own.with(&of_run));
+            self.of_runs.insert(class, all.unwrap_or(of_run));
+        }
         Merged {
             verdict: if other.verdict == "VALID" { self.verdict } else { other.verdict },
             reasons: [self.reasons, other.reasons].concat(),
@@ -89,7 +124,10 @@ impl Merged {
     }
 
     fn with_percentiles(self) -> Merged {
-        let block = |(class, packed): (&String, &Packed)| Some((class.clone(), packed.block()?));
+        let block = |(class, packed): (&String, &Packed)| {
+            let bounds = self.of_runs.get(class).map(|of_run| Bounds::new(|percentile| of_run.interval(percentile)));
+            Some((class.clone(), packed.block()?.bounded(bounds?)))
+        };
         let latency_us = self.histograms.iter().filter_map(block).collect();
         Merged { schema: MERGED.to_owned(), latency_us, ..self }
     }
@@ -103,10 +141,31 @@ impl Merged {
         let (answered, offered) = (rate(self.achieved_rps), rate(self.offered_rps));
         let table = percentiles("latency", self.latency_us.iter().map(|(class, block)| (class.as_str(), block)), time);
         format!(
-            "{files} runs, {answered} answered/s of {offered} offered/s\n\n{table}\n{} sent: {}\n{}\n{reasons}",
+            "{files} runs, {answered} answered/s of {offered} offered/s\n\n{table}\n{NOT_KNOWN}\n{} sent: {}\n{}\n{reasons}",
             grouped(self.sent),
             fates.join(", "),
             self.verdict
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does an interval reach from the lowest to the highest end, which may be infinite? Is nothing
+    // known where one result has no interval?
+    #[test]
+    fn an_interval_covers_those_of_the_runs() {
+        let of_run = |text: &str| serde_json::from_str::<OfRun>(text).expect("JSON");
+        let one = of_run(r#"{"count": 7, "bounds": {"p50": [3.0, 5.0], "p90": [4.0, 9.0], "p99": [null, null]}}"#);
+        let other = of_run(r#"{"bounds": {"p50": [2.0, 4.0], "p90": [6.0, null], "p99": [8.0, null]}}"#);
+        let both = one.with(&other);
+        let at = |percentile| both.interval(percentile);
+        assert_eq!(at(Percentile::P50), Interval { low: 2.0, high: 5.0 });
+        assert_eq!(at(Percentile::P90), Interval { low: 4.0, high: f64::INFINITY });
+        assert_eq!(at(Percentile::P99), Interval { low: 8.0, high: f64::INFINITY });
+        assert_eq!(at(Percentile::P99_9), Interval::UNKNOWN);
+        assert_eq!(of_run("{}").with(&other).interval(Percentile::P50), Interval::UNKNOWN);
     }
 }

@@ -53,6 +53,15 @@ fn counts_and_latencies_add_up() {
     // Half of them took 20 ms; a tenth of all has no answer.
     let all = |name: &str| both["latency_us"]["all"][name].as_f64();
     assert!(all("p50").is_some_and(|us| us > 20_000.0) && all("p99").is_none(), "{text}");
+    // An interval covers that of each run.
+    for name in ["p50", "p90", "p99"] {
+        let ends = |report: &Value| {
+            let ends = report["latency_us"]["all"]["bounds"][name].as_array().expect("an interval");
+            [0, 1].map(|end| ends[end].as_f64().unwrap_or(f64::INFINITY))
+        };
+        let [[low, high], one, other] = [&both, &one.0, &other.0].map(ends);
+        assert_eq!([low, high], [one[0].min(other[0]), one[1].max(other[1])], "{name}: {both:#}");
+    }
     let max = ["/latency_us/all/max", "/latency_answered_us/all/max"].map(|pointer| both.pointer(pointer).cloned());
     assert_eq!(max, [Some(Value::Null), None], "{text}");
     let verdicts = [&one.0, &other.0].map(|report| report["verdict"] == "VALID");
@@ -67,7 +76,9 @@ fn counts_and_latencies_add_up() {
     merge(&three, "three.json");
     let three: Value = serde_json::from_slice(&std::fs::read(file("three.json")).expect("written")).expect("JSON");
     for name in ["p50", "p90", "p99"] {
-        assert_eq!(three["latency_us"]["all"][name], both["latency_us"]["all"][name], "{name}");
+        let all =
+            |merged: &Value| (merged["latency_us"]["all"][name].clone(), merged["latency_us"]["all"]["bounds"].clone());
+        assert_eq!(all(&three), all(&both), "{name}");
     }
     assert_eq!(number(&three, "/sent"), 2.0 * number(&both, "/sent"));
     let mut cut = one.0;
