@@ -208,7 +208,7 @@ impl Fact<'_> {
 /// The pages that have the tables.
 fn readme() -> String {
     let page = |path| fs::read_to_string(root().join(path)).expect("a README");
-    ["README.md", "src/config/README.md", "src/metrics/README.md"].map(page).join("\n")
+    ["README.md", "src/config/README.md", "src/metrics/README.md", "src/metrics/fields.md"].map(page).join("\n")
 }
 
 fn root() -> &'static Path {

@@ -110,7 +110,7 @@ fn the_dashboard_of_deploy_asks_for_what_is_there() {
 }
 
 fn series_exist(text: &str) {
-    let (known, recorded) = (include_str!("../../../src/metrics/README.md"), "class:forebay_latency_seconds:");
+    let (known, recorded) = (include_str!("../../../src/metrics/fields.md"), "class:forebay_latency_seconds:");
     let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign));
     let series = words.filter(|word| word.starts_with("forebay_") && !word.contains(recorded));
     let series: Vec<&str> = series.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum")).collect();

@@ -1,4 +1,4 @@
-//! Do the tables of src/metrics/README.md list the fields of `/latency` and the queues, with their
+//! Do the tables of src/metrics/fields.md list the fields of `/latency` and the queues, with their
 //! units? Method: compare them with answers of servers under several settings. Each field needs one
 //! row, and each row needs a field in some answer.
 
@@ -6,12 +6,12 @@ use super::native::busy;
 use crate::support::prelude::*;
 use forebay::metrics::{Late, Stage};
 
-const README: &str = include_str!("../../../src/metrics/README.md");
+const PAGE: &str = include_str!("../../../src/metrics/fields.md");
 
 /// The rows of the table whose first column has the title `column`, as cells without backquotes.
 fn table(column: &str) -> impl Iterator<Item = Vec<&'static str>> {
     let begin = format!("\n| {column} |");
-    let rows = README.split_once(&begin).unwrap_or_else(|| panic!("no table of {column}")).1.lines().skip(2);
+    let rows = PAGE.split_once(&begin).unwrap_or_else(|| panic!("no table of {column}")).1.lines().skip(2);
     let cells = |row: &'static str| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect::<Vec<_>>();
     rows.take_while(|row| row.starts_with("| `")).map(cells).map(|cells| cells[1..].to_vec())
 }
@@ -122,7 +122,7 @@ fn every_unit_is_said() {
     }
 }
 
-// Are exactly the queues of the policy shown, and has each a row? src/metrics/README.md lists the
+// Are exactly the queues of the policy shown, and has each a row? src/metrics/fields.md lists the
 // names of pools.
 #[test]
 fn every_queue_has_a_row() {
