@@ -45,7 +45,7 @@ pub(crate) struct Facts {
     /// Attempts at requests, warm-up included.
     #[serde(skip)]
     pub(crate) attempted: u64,
-    /// Attempts after the warm-up, by what became of each.
+    /// Attempts after `--warmup`, by what became of each.
     pub(crate) attempts: AttemptCounts,
     /// Attempts that our own kernel did not take, by its error; warm-up included.
     pub(crate) send_errors: BTreeMap<String, u64>,
