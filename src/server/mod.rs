@@ -34,7 +34,6 @@ mod notices;
 pub(crate) mod path;
 mod reload;
 mod running;
-mod sender;
 mod serve;
 mod shown;
 pub(crate) mod sizes;
@@ -46,8 +45,8 @@ pub use error::{HandOverError, ServeError};
 pub use life::report::{Ended, Report};
 pub use life::stop::StopHandle;
 pub use running::Running;
-pub use sender::Sender;
 pub use serve::Server;
+pub use serve::sender::Sender;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 #[cfg(feature = "cli")]
 pub(crate) use {bench::run_bench, sizes::Memory};

@@ -1,5 +1,7 @@
 //! [`Server`]: from binding to running.
 
+pub(super) mod sender;
+
 use super::admin::{self, Metrics, waiting};
 use super::board::Board;
 use super::cores::Cores;

@@ -1,6 +1,6 @@
 //! [`Sender`]: sends datagrams that are not replies.
 
-use super::serve::Server;
+use super::Server;
 use crate::config::listen_text;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
