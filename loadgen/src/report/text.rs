@@ -43,7 +43,7 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
 fn warmup(report: &RunReport) -> String {
     match report.warmup_found_s {
         None => String::new(),
-        Some(Some(seconds)) => format!("{seconds:.2} s more than --warmup left out: until then p50 had not settled\n"),
+        Some(Some(seconds)) => format!("{seconds:.2} s more than --warmup left out, by MSER-5\n"),
         Some(None) => "no time was found from which p50 is steady: only --warmup is left out\n".to_owned(),
     }
 }
