@@ -154,6 +154,7 @@ impl Mix {
             arrivals: Shape::default(),
             replay: None,
             until_known: None,
+            finds_warmup: false,
             start_at: None,
             duration: duration.times(self.longer),
             warmup,
