@@ -22,9 +22,9 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
 }
 
 /// Runs `work` that has no checkpoint and may take long, such as a signature or a compression call.
-/// Finished replies leave first. At least one worker, or the reserved ones, never run such work, so
-/// light requests find a worker. When all others run it, the request waits. Policies with pools,
-/// and `isolated`, set no such limit.
+/// Finished replies leave first. At least one worker never runs such work, so light requests find a
+/// worker. When all others run it, the request waits. Policies with pools, and `isolated`, set no
+/// such limit.
 ///
 /// On a worker, the handler returns to the scheduler before and after `work`. Elsewhere `work` runs
 /// at once.

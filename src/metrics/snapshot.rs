@@ -90,9 +90,6 @@ pub struct Decision {
     /// such limit.
     #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub budget_us: Option<f64>,
-    /// Number of workers reserved for fresh requests; `None` if the policy reserves none.
-    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
-    pub reserved: Option<usize>,
     /// Why the policy decided so, in words.
     pub reason: String,
 }

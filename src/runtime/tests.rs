@@ -6,7 +6,6 @@ mod parking;
 mod sharing;
 
 use super::*;
-use crate::sched::auto::Decision;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, Tuning};
 use crate::time::Nanos;
@@ -182,12 +181,11 @@ impl Playground {
 }
 
 /// Every policy, of three workers.
-fn policies() -> [Policy; 7] {
+fn policies() -> [Policy; 6] {
     let tuning = Tuning::new(3, Nanos::from_micros(5));
     let [isolated, global, steal, shed, levels] =
         ["isolated", "global", "steal", "shed", "levels"].map(|name| tuning.policy(name));
-    let reserved = Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy;
-    [isolated, global, steal, pools(&[2, 1]), shed, levels, reserved]
+    [isolated, global, steal, pools(&[2, 1]), shed, levels]
 }
 
 fn pools(sizes: &[usize]) -> Policy {

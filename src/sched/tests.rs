@@ -57,7 +57,7 @@ impl View for Seen {
 }
 
 /// All policies for five workers; those with pools have 2, 1 and 2.
-fn policies() -> [Policy; 10] {
+fn policies() -> [Policy; 9] {
     let tuning = tuning(5);
     let pools = Tuning { sizes: Some(vec![2, 1, 2]), ..Tuning::new(5, Nanos::from_micros(50)) };
     [
@@ -66,7 +66,6 @@ fn policies() -> [Policy; 10] {
         tuning.policy("steal"),
         pools.policy("pools"),
         tuning.policy("levels"),
-        Decision { watchers: Some(2), ..Decision::given(tuning.budget) }.make(&tuning).policy,
         tuning.policy("shed"),
         rows::tasks(&Topology::new(&[2, 1, 2]), Nanos::from_micros(50)),
         levels(),

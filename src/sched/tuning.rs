@@ -158,11 +158,10 @@ impl Tuning {
     }
 
     /// How many notices a worker could take in the time between two of its own, at the measured
-    /// load. `watchers` workers take turns in receiving notices. [`u32::MAX`] before anything is
-    /// measured.
-    pub(crate) fn notices_between_arrivals(&self, watchers: usize) -> u32 {
+    /// load. All workers take turns in receiving notices. [`u32::MAX`] before anything is measured.
+    pub(crate) fn notices_between_arrivals(&self) -> u32 {
         let count = |measured: &Measured| {
-            let gap = measured.times.mean().get() as f64 * watchers as f64 / measured.busy_workers;
+            let gap = measured.times.mean().get() as f64 * self.workers as f64 / measured.busy_workers;
             // Without arrivals or cost the quotient is infinite, and becomes the largest number.
             (gap / self.notice_cost.get() as f64) as u32
         };

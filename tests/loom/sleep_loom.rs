@@ -36,7 +36,6 @@ pub(crate) mod kernel;
 mod sleeper;
 pub(crate) mod world;
 
-use crate::sched::auto::Decision;
 use crate::sched::policy::rows;
 use crate::sched::{Policy, Topology, Tuning};
 use crate::time::Nanos;
@@ -73,9 +72,8 @@ fn tasks(workers: usize) -> Policy {
     rows::tasks(&Topology::new(&[workers]), Nanos::MAX)
 }
 
-pub(crate) fn reserved(workers: usize) -> Policy {
-    let tuning = tuning(workers);
-    Decision { watchers: Some(1), ..Decision::given(tuning.budget) }.make(&tuning).policy
+pub(crate) fn levels(workers: usize) -> Policy {
+    tuning(workers).policy("levels")
 }
 
 pub(crate) fn global() -> Policy {
@@ -114,7 +112,7 @@ fn who_begins_a_job_wakes_somebody_for_the_next() {
 /// Two datagrams come to the ingress of one worker, which is stuck in the first one, or to two
 /// workers that may be stuck.
 pub(crate) fn two_arrivals(arrive: fn(&World), flaw: Flaw) {
-    check(3, move || play(&World::new(&[reserved(2)], 3, 2, flaw), 0..2, &[arrive]));
+    check(3, move || play(&World::new(&[levels(2)], 3, 2, flaw), 0..2, &[arrive]));
 }
 
 pub(crate) fn at_one(world: &World) {
@@ -137,7 +135,7 @@ fn a_datagram_behind_a_stuck_worker_is_not_forgotten() {
 /// receive or theft takes, the others are for other workers. The role of the watcher goes round
 /// until no worker is left.
 pub(crate) fn three_arrivals(arrive: fn(&World), flaw: Flaw) {
-    check(1, move || play(&World::new(&[reserved(3)], 4, 3, flaw), 0..3, &[arrive]));
+    check(1, move || play(&World::new(&[levels(3)], 4, 3, flaw), 0..3, &[arrive]));
 }
 
 #[test]
@@ -167,7 +165,7 @@ pub(crate) fn arrival_at_a_switch(flaw: Flaw) {
         world.switch(1);
         world.arrive(1, 1);
     };
-    check(2, move || play(&World::new(&[pools(), reserved(2)], 3, 1, flaw), 0..2, &[switch_and_arrive]));
+    check(2, move || play(&World::new(&[pools(), levels(2)], 3, 1, flaw), 0..2, &[switch_and_arrive]));
 }
 
 #[test]
@@ -208,10 +206,6 @@ pub(crate) fn stopped(flaw: Flaw) {
 #[test]
 fn what_is_put_before_a_stop_is_done() {
     stopped(Flaw::None);
-}
-
-fn levels(workers: usize) -> Policy {
-    tuning(workers).policy("levels")
 }
 
 /// Datagrams arrive one after the other while the only worker runs a heavy job, is about to, or

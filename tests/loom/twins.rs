@@ -49,8 +49,8 @@ caught! {
     a_worker_that_a_switch_takes_from_a_job_in_silence_is_caught: FORGOTTEN,
         switched(global, pools, 0..2, 2, Flaw::FollowsInSilence);
     a_switch_that_wakes_too_early_is_caught: FORGOTTEN,
-        switched(pools, || reserved(2), 1..2, 2, Flaw::WakesBeforeSwitch);
-    a_switch_that_keeps_the_old_pools_is_caught: FORGOTTEN, switched(pools, || reserved(2), 1..2, 2, Flaw::KeepsPools);
+        switched(pools, || levels(2), 1..2, 2, Flaw::WakesBeforeSwitch);
+    a_switch_that_keeps_the_old_pools_is_caught: FORGOTTEN, switched(pools, || levels(2), 1..2, 2, Flaw::KeepsPools);
     two_wakes_for_one_datagram_are_caught: "one worker wakes", arrival_at_a_switch(Flaw::Kernel(Fault::KeepsWatching));
     a_worker_that_sleeps_beside_its_ingress_is_caught: FORGOTTEN, arrivals_at_one(Flaw::SleepsBesideIngress);
     a_worker_that_asks_too_late_is_caught: "a job is left", stopped(Flaw::AsksLate);
@@ -70,6 +70,6 @@ fn the_lack_of_fences_is_caught() {
 /// This takes a minute; the scenarios of `main.rs` take seconds.
 #[test]
 fn a_switch_forgets_no_job() {
-    switched(pools, || reserved(2), 1..2, 2, Flaw::None);
+    switched(pools, || levels(2), 1..2, 2, Flaw::None);
     switched(global, pools, 0..2, 2, Flaw::None);
 }

@@ -109,7 +109,7 @@ fn a_fact_has_one_place() {
 }
 
 /// Families that appear only after an adaptive policy has measured.
-const LATER: [&str; 2] = ["forebay_policy_budget_seconds", "forebay_policy_reserved_workers"];
+const LATER: [&str; 1] = ["forebay_policy_budget_seconds"];
 
 /// What a program shows to its reader.
 struct Shown {

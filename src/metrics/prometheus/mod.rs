@@ -160,13 +160,11 @@ fn queues(to: &mut Vec<Family>, snapshot: &Snapshot) {
     numbers(to, Gauge, "forebay_without_gso_sockets", help, "", [("", shown.given_up.gso_sockets as f64)]);
     let help = "Workers that look for fresh requests, as their io_uring failed; tried again each minute";
     numbers(to, Gauge, "forebay_without_ring_workers", help, "", [("", shown.given_up.ring_workers as f64)]);
-    if let Some(Decision { policy, budget_us, reserved, .. }) = &shown.decision {
+    if let Some(Decision { policy, budget_us, .. }) = &shown.decision {
         let help = "The policy that workers follow under one that adapts";
         numbers(to, Gauge, "forebay_policy_active", help, "policy", [(policy, 1.0)]);
         let help = "CPU time after which a request counts as heavy";
         numbers(to, Gauge, "forebay_policy_budget_seconds", help, "", budget_us.map(|us| ("", us / 1e6)));
-        let help = "Workers reserved for fresh requests";
-        numbers(to, Gauge, "forebay_policy_reserved_workers", help, "", reserved.map(|reserved| ("", reserved as f64)));
     }
     let help = "Work that other threads put on the workers and that has ended, by result";
     let ended = shown.spawned.map(|count| count as f64);

@@ -6,7 +6,7 @@
 pub mod gittins;
 mod tail;
 
-use super::estimate::{Gap, ServiceTimes, softly_reserved_workers};
+use super::estimate::ServiceTimes;
 use super::ladder::{Ladder, Ladders};
 use super::tuning::{Measured, Objective, Tuning};
 use crate::time::Nanos;
@@ -18,9 +18,6 @@ pub struct Decision {
     pub ladders: Ladders,
     /// Whether one queue serves requests of level 0 in order of arrival.
     pub in_order: bool,
-    /// Number of workers whose heavy requests watch closely for fresh ones (soft reservation);
-    /// `None` = all.
-    pub watchers: Option<usize>,
     /// The reason of the decision, for people.
     pub reason: String,
     /// Whether too little is measured yet. Then requests yield after the configured slice.
@@ -103,9 +100,6 @@ impl Auto {
         let is_like = decision.is_like(current);
         if is_like || too_few || would_wait {
             self.other = None;
-            if is_like {
-                self.current.watchers = decision.watchers;
-            }
             if begins {
                 self.current.reason = decision.reason;
             }
@@ -168,9 +162,8 @@ impl Auto {
                 },
             );
         };
-        // The two factors come from simulations. Yields at each arrival pay if a yield costs at
-        // most 0.6 of a light request's time in its handler. Soft reservation still pays if a yield
-        // costs as much as a light request takes of its worker.
+        // The factor comes from simulations. Yields at each arrival pay if a yield costs at most
+        // 0.6 of a light request's time in its handler.
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
@@ -187,24 +180,15 @@ impl Auto {
             };
             return Decision { in_order: objective == Objective::Latency, ..Decision::of(ladders, reason) };
         }
-        let gap = times.widest_gap().filter(|gap| {
-            let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside);
-            is_worth_it && objective == Objective::Slowdown
-        });
-        let Some(Gap { below, above }) = gap else {
-            let reason = format!("a yield costs {yield_cost}, and light requests take {light}");
-            return self.in_order_of_arrival(measured, reason);
-        };
-        let reason = format!("service times divide at {below} to {above}, and a yield costs {yield_cost}");
-        let watchers = softly_reserved_workers(times, budget, measured.busy_workers, self.tuning.workers);
-        Decision { watchers: Some(watchers), ..Decision::of(Ladders::blind(Ladder::from_iter([budget])), reason) }
+        let reason = format!("a yield costs {yield_cost}, and light requests take {light}");
+        self.in_order_of_arrival(measured, reason)
     }
 }
 
 impl Decision {
     /// A decision for these levels, in which workers ask one another to yield.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
-        Decision { ladders, in_order: false, watchers: None, reason: reason.into(), is_start: false }
+        Decision { ladders, in_order: false, reason: reason.into(), is_start: false }
     }
 
     /// Requests yield after `budget`, whatever is measured.
@@ -226,7 +210,7 @@ impl Decision {
 
     /// Whether `other` decides the same, with limits that differ by noise only.
     fn is_like(&self, other: &Decision) -> bool {
-        let plain = |decision: &Decision| (decision.in_order, decision.watchers.is_some(), decision.is_start);
+        let plain = |decision: &Decision| (decision.in_order, decision.is_start);
         self.ladders.are_like(&other.ladders) && plain(self) == plain(other)
     }
 }

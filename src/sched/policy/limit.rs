@@ -41,16 +41,10 @@ pub enum Then {
 /// How workers in heavy requests learn of fresh ones, and which of them yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveWay {
-    /// Number of workers that watch closely: those with the lowest numbers. They do so only while
-    /// they would yield for a fresh request.
-    pub closely: usize,
-    /// The longest interval between looks of workers that do not watch closely.
+    /// The longest interval between looks of workers that do not watch closely, all together,
+    /// because any of them may find a fresh request. Workers watch closely only while they would
+    /// yield for one.
     pub rarely: Nanos,
-    /// Whether `rarely` is the interval of all workers together, because any of them may find a
-    /// fresh request. Otherwise it is the interval of each worker.
-    pub together: bool,
-    /// Whether a worker that receives more requests than it can serve asks others to yield.
-    pub flags_others: bool,
     /// How many of the kernel's notices a closely watching worker could take between two arrivals.
     /// Each arrival causes one notice, so a high number means that notices cost little.
     /// [`u32::MAX`] if nothing was measured, or notices cost nothing.

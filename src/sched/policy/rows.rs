@@ -101,10 +101,6 @@ pub const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 /// before the time scale.
 const LOOK_RARELY: Nanos = Nanos::from_micros(7);
 
-/// The interval between looks of a worker that is not reserved, before the time scale. At this
-/// interval, looks cost almost nothing.
-const LOOK_BESIDE_RESERVED: Nanos = Nanos::from_micros(50);
-
 /// A worker with this many jobs in its deque puts further ones into the queue. It runs about this
 /// many jobs itself before a woken worker would take the first one.
 const OVERLOADED_FROM: usize = 8;
@@ -193,19 +189,13 @@ impl Decision {
         };
         let together = tuning.scaled(LOOK_AFTER);
         let patience = measured.map(|measured| Patience::new(&measured.times, budget, together, tuning));
-        let (gives_way, who) = match (self.watchers, patience) {
-            (Some(watchers), _) => (GiveWay::on_some(watchers, tuning), format!(", {watchers} workers reserved")),
-            (None, None) => (GiveWay::on_all(None, tuning), String::new()),
-            (None, Some(patience)) => {
-                let from = patience.queued(tuning.workers);
-                (GiveWay::on_all(Some(patience), tuning), format!(", patient from {from} waiting on"))
-            }
-        };
+        let patient = |patience: Patience| format!(", patient from {} waiting on", patience.queued(tuning.workers));
+        let who = patience.map_or_else(String::new, patient);
         let limits = self.ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
-        let policy = by_level(self.ladders.clone(), self.in_order, gives_way, tuning);
+        let policy = by_level(self.ladders.clone(), self.in_order, patience, tuning);
         let chosen = format!("levels from {limits}{who}");
-        let (name, budget, reserved, reason) = (self.name(), Some(budget), self.watchers, self.reason.clone());
-        Made { name, budget, reserved, chosen, reason, ..Made::plain(policy) }
+        let (name, budget, reason) = (self.name(), Some(budget), self.reason.clone());
+        Made { name, budget, chosen, reason, ..Made::plain(policy) }
     }
 
     /// Makes the policy as [`Decision::make`] does, and adds the reason to its text.
@@ -240,40 +230,27 @@ pub fn one_level(tuning: &Tuning) -> Policy {
 /// which sockets hold datagrams. To receive from each of 14 sockets instead would take as long as
 /// five light requests.
 ///
+/// All workers watch for fresh requests and ask one another to yield, with this patience.
+///
 /// With `in_order`, level 0 has one queue. Until this queue is empty, workers act as under
 /// `global`; afterwards as described above.
-pub fn by_level(ladders: Ladders, in_order: bool, gives_way: GiveWay, tuning: &Tuning) -> Policy {
+pub fn by_level(ladders: Ladders, in_order: bool, patience: Option<Patience>, tuning: &Tuning) -> Policy {
     let order = &[Own, ReceiveNoticed, Steal, QueueOf(UNINTERRUPTED), Queues, ReceiveRest];
     let scarce = &[Own, ReceiveOwn, QueueOf(UNINTERRUPTED), Queues, ReceiveNoticed, Steal, ReceiveRest];
     const ARRIVAL: Order =
         Order::always(&[ReceiveNext, QueueOf(0), Own, ReceiveNoticed, QueueOf(UNINTERRUPTED), Queues, ReceiveRest]);
     let first = if in_order { ARRIVAL } else { Order { scarce, ..Order::always(order) } };
-    let notices = tuning.notices_between_arrivals(gives_way.closely.min(tuning.workers));
-    let watchers = if gives_way.flags_others { 1 } else { gives_way.closely.max(1) };
+    let notices = tuning.notices_between_arrivals();
+    let gives_way = GiveWay { rarely: tuning.scaled(LOOK_RARELY), notices, patience };
     Policy {
         first,
         rest: if in_order { ARRIVAL } else { Order::always(order) },
         fresh: Fresh::ByLevel { in_order },
         back: Back::Levels,
         look_after: tuning.scaled(LOOK_AFTER),
-        limit: Limit::Attained { ladders, gives_way: GiveWay { notices, ..gives_way } },
-        uninterrupted: Some(tuning.workers.saturating_sub(watchers).max(1)),
+        limit: Limit::Attained { ladders, gives_way },
+        uninterrupted: all_but_one(tuning.workers),
         ..Policy::plain(tuning.workers, order)
-    }
-}
-
-impl GiveWay {
-    /// All workers watch closely and ask one another to yield, with this patience.
-    pub fn on_all(patience: Option<Patience>, tuning: &Tuning) -> GiveWay {
-        let rarely = tuning.scaled(LOOK_RARELY);
-        GiveWay { closely: usize::MAX, rarely, together: true, flags_others: true, notices: u32::MAX, patience }
-    }
-
-    /// Soft reservation: `closely` workers watch closely, the others rarely. So a reserved worker
-    /// soon yields for a fresh request, but it also serves heavy requests instead of idling.
-    pub fn on_some(closely: usize, tuning: &Tuning) -> GiveWay {
-        let rarely = tuning.scaled(LOOK_BESIDE_RESERVED);
-        GiveWay { closely, rarely, together: false, flags_others: false, notices: u32::MAX, patience: None }
     }
 }
 

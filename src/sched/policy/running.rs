@@ -88,7 +88,7 @@ impl Policy {
 
     /// The CPU time after which a job may be asked to yield for a fresh request; `None` = never.
     pub(crate) fn heavy_from(&self) -> Option<Nanos> {
-        self.attained().filter(|(_, gives_way)| gives_way.flags_others).and_then(|(ladders, _)| ladders.first_limit())
+        self.attained().and_then(|(ladders, _)| ladders.first_limit())
     }
 
     /// When to leave fresh requests to other workers; `None` = never.
@@ -107,15 +107,11 @@ impl Policy {
         if local.crowded || self.is_scarce(local, view) {
             return Watch::Every(each(self.look_after));
         }
-        let rarely = if gives_way.together { each(gives_way.rarely) } else { gives_way.rarely };
-        if running.worker >= gives_way.closely {
-            return Watch::Every(rarely);
-        }
         let wait = self.may_wait(view);
         if wait <= self.look_after && self.left_to_others(view, now, local) == 0 {
             if gives_way.by_looks() { Watch::Looks } else { Watch::Notices }
         } else {
-            Watch::Every(wait.min(rarely).max(self.look_after))
+            Watch::Every(wait.min(each(gives_way.rarely)).max(self.look_after))
         }
     }
 

@@ -41,8 +41,6 @@ pub struct Made {
     pub policy: Policy,
     /// CPU time after which a request counts as heavy; `None` if the policy has no such limit.
     pub budget: Option<Nanos>,
-    /// Number of workers reserved for light requests; `None` if the policy reserves none.
-    pub reserved: Option<usize>,
     /// The chosen parameters as text, such as `pools 3+11, slice 5us`; empty if there are none.
     pub chosen: String,
     /// Why they were chosen, if the policy adapts.
@@ -151,7 +149,7 @@ impl Made {
     /// If the policy puts jobs where no worker looks.
     pub(crate) fn plain(policy: Policy) -> Made {
         let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
-        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, chosen, reason }
+        Made { name: PolicyName::NONE, policy, budget: None, chosen, reason }
     }
 
     /// Whether `other` decides the same, with limits that differ by noise only.
@@ -159,14 +157,10 @@ impl Made {
         self.policy.is_like(&other.policy)
     }
 
-    /// Number of workers in each pool. If a single pool has reserved workers: the number of these
-    /// and of the others.
+    /// Number of workers in each pool.
     pub fn sizes(&self) -> Vec<usize> {
         let topology = &self.policy.topology;
-        match self.reserved {
-            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers - reserved],
-            _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
-        }
+        (0..topology.pools()).map(|pool| topology.members(pool).len()).collect()
     }
 }
 
@@ -212,7 +206,7 @@ crate::time::show_as_text!(UnknownPolicy);
 /// Names of policies that a server does not have, and what to use instead.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("ondemand", "levels, with --slice"),
-    ("hybrid", "auto, which reserves workers where a yield is dear"),
+    ("hybrid", "auto"),
     ("reserve", "darc, in virtual time: loadgen simulate --policy darc"),
     ("darc", "darc, in virtual time: loadgen simulate --policy darc"),
 ];

@@ -173,22 +173,20 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
 // one in 33 us. Is a change within a factor of two no change of policy?
 #[test]
 fn close_arrivals_are_looked_for() {
-    let given = |busy, reserved| {
+    let given = |busy| {
         let times = estimate::ServiceTimes::new([(Nanos::from_micros(33), 100)]);
         let measured = Measured::new(times, Nanos::ZERO, busy);
         let tuning = Tuning { notice_cost: Nanos::from_micros(1), measured: Some(measured), ..tuning(5) };
-        let watchers = (reserved > 0).then_some(reserved);
-        let policy = Decision { watchers, ..Decision::given(tuning.budget) }.make(&tuning).policy;
+        let policy = tuning.policy("levels");
         (policy.watch(&running(0, 0, 20), &local(&policy), &IDLE, NOW), policy)
     };
     let unmeasured = tuning(5).policy("levels");
     assert_eq!(unmeasured.watch(&running(0, 0, 20), &local(&unmeasured), &IDLE, NOW), Watch::Notices);
-    let [rare, even, close, closer] = [1.0, 5.0, 5.1, 10.2].map(|busy| given(busy, 0));
+    let [rare, even, close, closer] = [1.0, 5.0, 5.1, 10.2].map(given);
     assert_eq!(
         [&rare, &even, &close, &closer].map(|(watch, _)| *watch),
         [Watch::Notices, Watch::Notices, Watch::Looks, Watch::Looks]
     );
-    assert_eq!(given(1.1, 1).0, Watch::Looks, "one worker hears of all");
     let like = |one: &Policy, other: &Policy| (one.is_like(other), other.is_like(one));
     assert_eq!([like(&rare.1, &even.1), like(&even.1, &close.1), like(&close.1, &closer.1)], [(true, true); 3]);
     assert_eq!([like(&rare.1, &close.1), like(&even.1, &closer.1)], [(false, false); 2]);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
-    let policy = &policies()[7];
+    let policy = &policies()[6];
     let [high, normal, background] = [0, 1, 2].map(Step::Queue);
     assert_eq!(search(policy, 0), [high, Step::Own, normal, Step::Steal(1), background]);
     assert_eq!(search(policy, 2), [Step::Queue(3), Step::Own, Step::Queue(4), Step::Queue(5)]);

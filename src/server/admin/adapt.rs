@@ -49,9 +49,9 @@ fn with_costs(config: &Config, measured: fn() -> (Nanos, Nanos, Nanos)) -> Adapt
 }
 
 /// The decision of a policy that adapts, as metrics and the log show it.
-pub(crate) fn decision(Made { name, budget, reserved, reason, .. }: &Made) -> Decision {
+pub(crate) fn decision(Made { name, budget, reason, .. }: &Made) -> Decision {
     let budget_us = budget.map(Nanos::as_micros_f64);
-    Decision { policy: name.name().to_owned(), budget_us, reserved: *reserved, reason: reason.clone() }
+    Decision { policy: name.name().to_owned(), budget_us, reason: reason.clone() }
 }
 
 #[cfg(test)]

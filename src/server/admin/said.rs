@@ -110,8 +110,8 @@ impl Said {
     /// in details that the line does not show.
     pub(crate) fn say_decision(&mut self, decision: Decision) {
         if self.decision.as_ref() != Some(&decision) {
-            let Decision { policy, budget_us, reserved, reason } = &decision;
-            tracing::info!(policy, budget_us, reserved, reason, "the policy follows the load");
+            let Decision { policy, budget_us, reason } = &decision;
+            tracing::info!(policy, budget_us, reason, "the policy follows the load");
             self.decision = Some(decision);
         }
     }

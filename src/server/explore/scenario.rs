@@ -168,7 +168,7 @@ impl Scenario {
 }
 
 /// The kinds of policies that [`policy_of`] makes. Pools come twice as often.
-const KINDS: [&str; 9] = ["isolated", "global", "steal", "shed", "pools", "pools", "reserved", "levels", "ladders"];
+const KINDS: [&str; 9] = ["isolated", "global", "steal", "shed", "pools", "pools", "looks", "levels", "ladders"];
 
 fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
     let budget = us(random.random_range(1..8));
@@ -179,9 +179,8 @@ fn policy_of(random: &mut impl RngExt, workers: usize) -> Policy {
         "isolated" | "steal" | "shed" | "levels" => tuning.policy(kind),
         "global" => Policy { look_after: us(random.random_range(0..12)), ..tuning.policy("global") },
         "pools" => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
-        "reserved" => {
-            let watchers = Some(random.random_range(0..=workers));
-            let mut policy = Decision { watchers, ..Decision::given(budget) }.make(&tuning).policy;
+        "looks" => {
+            let mut policy = tuning.policy("levels");
             policy.look_after = us(1);
             if let Limit::Attained { gives_way: GiveWay { rarely, .. }, .. } = &mut policy.limit {
                 *rarely = us(random.random_range(1..20));

@@ -55,14 +55,10 @@ fn decisions(settings: &[(&str, &str)]) -> String {
         let busy = mixes.iter().map(work).sum::<u64>().min(WORKERS * 1_000_000_000);
         changes += usize::from(server.second(mixes, queue, Nanos::new(busy)));
         let now = &server.adaptation.made;
-        let decision = (now.name.name(), now.budget, now.reserved);
+        let decision = (now.name.name(), now.budget);
         if shown.as_ref() != Some(&decision) {
             let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
-            let _ = writeln!(
-                lines,
-                "{time} {} budget {:?} reserved {:?}: {}",
-                decision.0, decision.1, decision.2, now.reason
-            );
+            let _ = writeln!(lines, "{time} {} budget {:?}: {}", decision.0, decision.1, now.reason);
             shown = Some(decision);
         }
     }
@@ -123,7 +119,7 @@ fn virtual_time_decides_as_the_server_does() {
 #[cfg(feature = "cli")]
 fn of_table(line: &str) -> String {
     let [time, policy, _, budget] = line.splitn(5, ' ').take(4).collect::<Vec<_>>()[..] else { panic!("{line}") };
-    let nanos = budget.trim_start_matches("Some(Nanos(").trim_end_matches("))").parse().ok();
+    let nanos = budget.trim_start_matches("Some(Nanos(").trim_end_matches(")):").parse().ok();
     format!("{time} {policy} {:?}\n", nanos.map(|nanos| Nanos::new(nanos).to_string()))
 }
 
