@@ -6,8 +6,6 @@
 pub enum Format {
     /// Prometheus text 0.0.4, which every scraper can read.
     Classic,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
     /// Prometheus' protobuf: `MetricFamily` messages, each after its length. The only format with
     /// native histograms.
     Protobuf,
@@ -15,7 +13,7 @@ pub enum Format {
 
 impl Format {
     /// All formats, the most expressive first.
-    const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Classic];
+    const ALL: [Format; 2] = [Format::Protobuf, Format::Classic];
 
     /// The format for a request with this `Accept` header: the one with the highest weight, and
     /// among equal weights the most expressive. Without a header, or if it names none of the
@@ -30,7 +28,6 @@ impl Format {
     pub const fn content_type(self) -> &'static str {
         match self {
             Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Format::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
@@ -42,7 +39,6 @@ impl Format {
     const fn named_by(self) -> &'static [&'static str] {
         match self {
             Format::Classic => &["text/plain"],
-            Format::OpenMetrics => &["application/openmetrics-text"],
             Format::Protobuf => {
                 &["application/vnd.google.protobuf", "proto=io.prometheus.client.metricfamily", "encoding=delimited"]
             }
@@ -76,14 +72,12 @@ mod tests {
             (String::new(), Format::Classic),
             ("*/*".into(), Format::Classic),
             ("text/html".into(), Format::Classic),
-            (text.into(), Format::OpenMetrics),
-            ("application/openmetrics-text, text/plain".into(), Format::OpenMetrics),
-            ("application/openmetrics-text;q=0.3, text/plain;q=0.5".into(), Format::Classic),
-            ("application/openmetrics-text;q=0".into(), Format::Classic),
+            (text.into(), Format::Classic),
+            ("application/openmetrics-text".into(), Format::Classic),
             (PROTOBUF.into(), Format::Protobuf),
             (format!("{PROTOBUF};q=0.6,{text}"), Format::Protobuf),
             (format!("{text}, {}; q=0.6", PROTOBUF.replace(';', " ; ")), Format::Protobuf),
-            (format!("{PROTOBUF};q=0.4,{text}"), Format::OpenMetrics),
+            (format!("{PROTOBUF};q=0.2,{text}"), Format::Classic),
             (format!("{PROTOBUF};q=0"), Format::Classic),
             (format!("{PROTOBUF};q=2"), Format::Classic),
             (format!("{PROTOBUF};q=NaN"), Format::Classic),

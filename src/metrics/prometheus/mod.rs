@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 
 impl Snapshot {
     /// The body of `GET /metrics`: metrics of the server and the standard metrics of the process,
-    /// in base units. The text formats are UTF-8.
+    /// in base units. The text is UTF-8.
     ///
     /// Histograms, and the quantiles with `window="start"`, cover the time since the start.
     /// Quantiles without a sample, and figures that cannot be read, are left out.
@@ -32,7 +32,7 @@ impl Snapshot {
         let families = families(self);
         match format {
             Format::Protobuf => protobuf::protobuf(&families),
-            Format::OpenMetrics | Format::Classic => text::text(&families, format == Format::OpenMetrics).into_bytes(),
+            Format::Classic => text::text(&families).into_bytes(),
         }
     }
 }

@@ -1,30 +1,24 @@
-//! Families of metrics as text: the classic format 0.0.4, or OpenMetrics 1.0.
-//!
-//! Both have the same samples. In OpenMetrics, a counter's family has its name without `_total`,
-//! and an end mark follows.
+//! Families of metrics as text, in the classic format 0.0.4.
 
 use super::family::{Family, Sample, Value};
 use std::fmt::{self, Display, Write};
 
-/// Writes `families` as OpenMetrics if `open`, otherwise in the classic format.
-pub(super) fn text(families: &[Family], open: bool) -> String {
+pub(super) fn text(families: &[Family]) -> String {
     let mut text = String::new();
-    families.iter().try_for_each(|family| write(&mut text, family, open)).expect("a string takes everything");
-    text + if open { "# EOF\n" } else { "" }
+    families.iter().try_for_each(|family| write(&mut text, family)).expect("a string takes everything");
+    text
 }
 
-fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
+fn write(to: &mut String, family: &Family) -> fmt::Result {
     let kind = match family.samples.first().map(|sample| &sample.1) {
         Some(Value::Counter(_)) => "counter",
         Some(Value::Gauge(_)) => "gauge",
         Some(Value::Histogram(_)) => "histogram",
-        _ if open => "unknown",
         _ => "untyped",
     };
     let name = &family.name;
-    let stem = name.strip_suffix("_total").filter(|_| open && kind == "counter").unwrap_or(name);
     let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
-    write!(to, "# HELP {stem} {help}\n# TYPE {stem} {kind}\n")?;
+    write!(to, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
     for Sample(labels, value) in &family.samples {
         let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
         let labels = labels.collect::<Vec<_>>().join(",");
@@ -33,8 +27,7 @@ fn write(to: &mut String, family: &Family, open: bool) -> fmt::Result {
                 sample(to, &format!("{name}_sum"), &labels, number(histogram.sum))?;
                 sample(to, &format!("{name}_count"), &labels, histogram.count)?;
                 for (count, bound) in &histogram.buckets {
-                    // "1.0", not "1", as OpenMetrics requires, so that series have the same name in
-                    // both formats.
+                    // "1.0", not "1": the series then has the name that it has from protobuf.
                     let bound = if bound.fract() == 0.0 { format!("{bound:.1}") } else { number(*bound) };
                     let labels = format!("le=\"{bound}\",{labels}");
                     sample(to, &format!("{name}_bucket"), labels.trim_end_matches(','), count)?;
@@ -68,9 +61,9 @@ mod tests {
     use super::*;
     use crate::metrics::prometheus::family::{Histogram, numbers};
 
-    /// Does each format have the names, types, numbers and escapes that its readers expect?
+    /// Does the text have the names, types, numbers and escapes that its readers expect?
     #[test]
-    fn each_format_has_its_own_names() {
+    fn families_are_written_as_readers_expect() {
         let mut families = Vec::new();
         numbers(&mut families, Value::Counter, "jobs_total", "Jobs, # TYPE\nin it.", "kind", [("a \"b\"\\\n", 3.0)]);
         numbers(&mut families, Value::Gauge, "room", "Room.", "", [("", f64::NEG_INFINITY)]);
@@ -85,8 +78,6 @@ mod tests {
             # HELP wait_seconds Waits.\n# TYPE wait_seconds histogram\nwait_seconds_sum 7.5\nwait_seconds_count 2\n\
             wait_seconds_bucket{le=\"0.000001\"} 0\nwait_seconds_bucket{le=\"1.0\"} 1\n\
             wait_seconds_bucket{le=\"+Inf\"} 2\n# HELP other Other.\n# TYPE other untyped\nother{a=\"1\",b=\"2\"} 0.25\n";
-        assert_eq!(text(&families, false), classic);
-        let open = classic.replace("# HELP jobs_total", "# HELP jobs").replace("# TYPE jobs_total", "# TYPE jobs");
-        assert_eq!(text(&families, true), open.replace("untyped", "unknown") + "# EOF\n");
+        assert_eq!(text(&families), classic);
     }
 }
