@@ -63,6 +63,8 @@ labels! {
         Echo = "echo",
         /// Burns the CPU time that the header asks for, with a checkpoint every microsecond.
         Spin = "spin",
+        /// Burns as `Spin` does, but splits heavy requests over several workers.
+        Fork = "fork",
     }
     /// The least severe log lines that are written.
     LogLevel {

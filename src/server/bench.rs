@@ -5,7 +5,8 @@ use super::error::ServeError;
 use super::life::report::Report;
 use super::serve::Server;
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::builtin::{Bench, Burner, Echo, Spin, Work};
+use crate::handler::Reply;
+use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
 
 /// Runs `server` with the handler of its configuration.
 ///
@@ -14,8 +15,26 @@ use crate::handler::builtin::{Bench, Burner, Echo, Spin, Work};
 pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
     let config = &server.start.bound.config.clone();
     match config.handler {
-        HandlerName::Echo => run(server, Echo),
-        HandlerName::Spin => run(server, Spin::new(burner(config), config.time_scale)),
+        HandlerName::Echo => run(server, Simple::Echo),
+        HandlerName::Spin => run(server, Simple::Spin(Spin::new(burner(config), config.time_scale))),
+        HandlerName::Fork => {
+            run(server, Forking::new(burner(config), config.time_scale, config.scaled(config.slice), config.workers))
+        }
+    }
+}
+
+/// Two kinds of work in one type, so that the engine is compiled once for both.
+enum Simple {
+    Echo,
+    Spin(Spin),
+}
+
+impl Work for Simple {
+    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
+        match self {
+            Simple::Echo => Echo.work(order, reply).await,
+            Simple::Spin(spin) => spin.work(order, reply).await,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::config::effective::Effective;
 use crate::config::problem::{Claim, Origin};
 use crate::config::table::find;
-use crate::config::value::Burn;
+use crate::config::value::{Burn, HandlerName};
 use crate::sched::PolicyName;
 
 /// Settings that only some policies use.
@@ -20,6 +20,7 @@ impl Effective {
     fn why_unused(&self, key: &str) -> Option<String> {
         let uses = |policy: PolicyName| policy.entry().settings.contains(&key);
         match key {
+            "slice" if self.config.handler == HandlerName::Fork => None,
             "time-scale" if self.config.burn == Burn::Cpu => {
                 Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
             }
@@ -70,9 +71,10 @@ mod tests {
         }
         let steal = ("policy", "steal");
         for (pairs, named) in [
-            // Nothing is given; the default is given.
+            // Nothing is given; the default is given; a setting that the handler uses.
             (&[steal][..], &[][..]),
             (&[steal, ("slice", "50us")], &[]),
+            (&[steal, ("slice", "1ms"), ("handler", "fork")], &[]),
             // On real cores the time scale changes only a few times.
             (&[("time-scale", "10")], &["time-scale"]),
             (&[("time-scale", "10"), ("burn", "sleep")], &[]),

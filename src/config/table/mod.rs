@@ -282,6 +282,7 @@ settings! {
     /// What the server does for each request.
     /// - echo: sends the payload back.
     /// - spin: burns the CPU time that the request asks for.
+    /// - fork: as spin, in parts of at least a slice, on several workers at once.
     handler: HandlerName { value_name: "NAME", live: false, default: "spin", form: choice!(HandlerName) }
     /// Refuses requests that ask for more CPU time.
     ///

@@ -2,7 +2,9 @@
 
 mod bench;
 mod burn;
+mod forking;
 pub mod wire;
 
 pub use bench::{Asked, Bench, Echo, Order, Work};
 pub use burn::{Burner, Spin};
+pub use forking::Forking;

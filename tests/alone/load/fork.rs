@@ -2,38 +2,14 @@
 //! a quarter of the cost. In most of nine runs, the machine may add less than the same time again.
 
 use crate::support::prelude::*;
-use forebay::handler::builtin::{Order, Work};
-use forebay::{checkpoint, fork};
-
-/// Burns the cost in four parts.
-struct InParts;
-
-impl Work for InParts {
-    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
-        let part = Nanos::new(order.cost.get() / 4);
-        let parts = [part; 3].map(|part| fork(burn(part)));
-        // Other workers hear of the parts at this checkpoint.
-        checkpoint().await;
-        burn(part).await;
-        for part in parts {
-            part.await;
-        }
-    }
-}
-
-async fn burn(cost: Nanos) {
-    let step = Nanos::from_millis(1);
-    for _ in 0..cost.get() / step.get() {
-        Burner::Sleep.burn(step);
-        checkpoint().await;
-    }
-}
+use forebay::handler::builtin::Forking;
 
 #[test]
 fn a_heavy_request_is_faster_in_parts() {
     let _alone = alone();
+    let forking = Forking::new(Burner::Sleep, 1_000, Nanos::from_millis(50), 4);
     let settings = [("policy", "levels"), ("workers", "4"), ("time-scale", "1000")];
-    let server = Running::emulated(&settings, Bench::new(InParts, Nanos::from_secs(10)));
+    let server = Running::emulated(&settings, Bench::new(forking, Nanos::from_secs(10)));
     let cost = Nanos::from_millis(400);
     let time = || {
         let begin = clock::now();

@@ -133,7 +133,7 @@ fn all_problems_are_said_at_once() {
     let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
     assert_says(&said, &["6 problems", "workers = \"0\" (flag --workers): out of range; allowed: 1 to 1024"]);
     assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?", &names.join(", ")]);
-    assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "allowed: echo, spin"]);
+    assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "allowed: echo, spin, fork"]);
     assert_says(&said, &["wrokers = \"3\" ", &line(2), "did you mean workers?", "drain-timeout"]);
     assert_says(&said, &["slice = \"50\" ", &line(3), "expected text in quotes, found integer; allowed: 1us to 1s"]);
     assert_says(&said, &["burn = \"sleep\" ", &line(4), "with wait = \"spin\" (environment FOREBAY_WAIT)"]);
