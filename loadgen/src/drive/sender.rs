@@ -100,7 +100,7 @@ impl Sender<'_> {
     }
 
     /// Sends the requests that are due at `now`.
-    fn send_due(self, now: Nanos, datagrams: Datagrams<'_>, batch: &mut Batch, sent: &mut Sent) {
+    fn send_due(self, mut now: Nanos, datagrams: Datagrams<'_>, batch: &mut Batch, sent: &mut Sent) {
         let first = sent.slips.len();
         let is_due = |request: &&Request| self.start.plus(request.at) <= now;
         let count = self.schedule[first..].iter().take(DUE_MAX).take_while(is_due).count();
@@ -114,8 +114,9 @@ impl Sender<'_> {
         for mut of_flow in due.chunk_by(|one, next| flow(*one) == flow(*next)) {
             while !of_flow.is_empty() {
                 let equal = self.write_equal(of_flow, datagrams, &mut batch.bytes);
-                self.send_equal(&of_flow[..equal], batch, sent);
+                self.send_equal(&of_flow[..equal], now, batch, sent);
                 of_flow = &of_flow[equal..];
+                now = clock::now();
             }
         }
         batch.due = due;
@@ -139,11 +140,11 @@ impl Sender<'_> {
         ids.len()
     }
 
-    /// Sends the written datagrams of these requests of a flow.
-    fn send_equal(self, ids: &[usize], batch: &mut Batch, sent: &mut Sent) {
+    /// Sends the written datagrams of these requests of a flow, from `now` on.
+    fn send_equal(self, ids: &[usize], now: Nanos, batch: &mut Batch, sent: &mut Sent) {
         let Sender { schedule, live, .. } = self;
         let socket = &self.sockets[usize::from(schedule[ids[0]].flow)];
-        let (now, length) = (clock::now(), batch.bytes.len() / ids.len());
+        let length = batch.bytes.len() / ids.len();
         for id in ids {
             // Counted before sending: a reply must never seem to come before its request.
             live.count_sent();

@@ -38,7 +38,7 @@ run --load 1e-300 --workers 2 => 0.001 to 100
 compare --arrivals bursts:4:1ms:1ms => for '--arrivals <HOW>': `bursts:4:1ms:1ms`
 run --rate 10 --arrivals walk => steps:RATE@TIME
 compare --slice 99999999999999h => at most 1000h
-simulate --policy hybrid => the name here is auto, which reserves workers
+simulate --policy hybrid => the name here is auto;
 compare --policies steal,ondemand => levels, with --slice
 run --rate 10 --payload 0g => for '--payload <[NAME=][WEIGHT@]HEX|file:PATH>': `0g` is no part of a payload: write hex
 run --rate 10 --payload 00 => --payload has no {counter:N}: add one to each, or say --match none
