@@ -17,8 +17,7 @@ struct Way {
     handler: &'static str,
     policy: &'static str,
     batch: usize,
-    /// The most instructions of a request in an optimised build: a twentieth more than were counted
-    /// when this was written.
+    /// Upper limit of the instructions of a request in an optimised build.
     most: f64,
 }
 

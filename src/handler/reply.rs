@@ -189,8 +189,8 @@ impl<'a> Reply<'a> {
         self.extents.truncate(length);
     }
 
-    /// Empties the reply, drops all datagrams and removes the mark of an overflow. The request is
-    /// not given up any more.
+    /// Empties the reply: removes its bytes, its datagrams and the mark of an overflow. It also
+    /// cancels [`Reply::give_up`].
     pub fn clear(&mut self) {
         self.extents = Extents::default();
         (self.overflowed, self.too_many, self.given_up) = (false, false, None);

@@ -65,8 +65,8 @@ impl Drops {
         self.counts.iter().map(|count| count.known.then_some(count.last)).collect()
     }
 
-    /// Reads the kernel's counters of `sockets`, always the same ones. They wrap after 2^32 drops,
-    /// so call this at least every few minutes.
+    /// Reads the kernel's counters of `sockets`. Pass the same sockets in the same order each time.
+    /// The counters wrap after 2^32 drops, so call this at least every few minutes.
     ///
     /// # Errors
     /// The first error of the kernel.

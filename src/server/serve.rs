@@ -246,7 +246,7 @@ impl Server {
         Ok(self)
     }
 
-    /// As [`Server::counter`], for a value that may fall, without a suffix.
+    /// As [`Server::counter`], for a value that may also fall. The name gets no `_total`.
     ///
     /// # Errors
     /// As [`Server::counter`].

@@ -98,8 +98,8 @@ impl Tally {
         self.0[what as usize].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Reads a counter. Ordering: acquire. So if a task counts here as ended, later reads see all
-    /// that it submitted.
+    /// Reads a counter. Ordering: acquire. So if the value includes the end of a task, later reads
+    /// include all tasks that this task submitted.
     pub(super) fn get(&self, what: Count) -> u64 {
         self.0[what as usize].load(Ordering::Acquire)
     }

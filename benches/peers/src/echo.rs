@@ -32,8 +32,8 @@ const CHARGE_BYTES: usize = 1_024;
 /// The fewest replies of a measurement; another program may keep the server from running for a
 /// while.
 const REPLIES_MIN: u64 = 1_000;
-/// A request without a reply counts as lost after this time. A server that may run answers within a
-/// millisecond.
+/// A request without a reply counts as lost after this time. A server that gets CPU time answers
+/// within a millisecond.
 const LOST_AFTER: Nanos = Nanos::from_secs(10);
 /// The most datagrams of one receive: the kernel makes no longer train of replies.
 const TRAIN_MAX: usize = 128;

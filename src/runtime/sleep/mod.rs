@@ -1,9 +1,9 @@
 //! How workers sleep and are woken. README.md in this folder states the protocol and its races, and
-//! proves it.
+//! proves that no work is forgotten.
 //!
-//! - `idle`: which workers sleep, and which one is the watcher;
+//! - `idle`: which workers sleep, and which one watches the sockets of busy workers (the watcher);
 //! - `sleeper`: what one worker does before and after a sleep;
-//! - `readiness`: the kernel's part.
+//! - `readiness`: the epoll instances and the wakers.
 
 pub(super) mod idle;
 pub(super) mod readiness;

@@ -37,8 +37,8 @@ pub(crate) struct Gate {
     seed: u64,
     /// The counters at the last decision, and the drops if they were read.
     last: (Counts, Option<Drops>),
-    /// The drops at the time when the gate became active, and how many datagrams the gate had
-    /// dropped before.
+    /// When the gate became active: the kernel's drops until then, and how many of these the gate
+    /// had made at least.
     began: Option<(Drops, u64)>,
     /// A lower bound of the datagrams that the gate dropped.
     turned_away: u64,

@@ -210,8 +210,8 @@ mod tests {
         }
     }
 
-    /// The share of requests for which replies could wait, and of those that were long meanwhile,
-    /// when one in `every` is long.
+    /// Two shares of all requests, of which one in `every` is long: those during which replies may
+    /// wait, and the long ones among these.
     fn shares(every: u32) -> (f64, f64) {
         let (mut gathering, mut waited, mut met) = (Gathering::default(), 0_u32, 0_u32);
         let requests = 1_000_000;
