@@ -19,13 +19,13 @@
 //! [`Ready::Events`] first clears `rings`, then takes the listed shards. So the worker sees the
 //! shard, or the thread wakes a worker again.
 
-mod estate;
+mod handed_over;
 
 use super::{Outside, Ready, lock};
 use crate::time::{Nanos, clock};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
-use estate::Estate;
+use handed_over::Parts;
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -66,7 +66,7 @@ pub(crate) struct Events {
     outside: Arc<Outside>,
     /// Whether shards get no more events.
     closed: AtomicBool,
-    estate: Mutex<Estate>,
+    handed_over: Mutex<Parts>,
 }
 
 /// The timers and messages of one shard.
@@ -113,7 +113,7 @@ impl Events {
             },
             outside: Arc::clone(outside),
             closed: AtomicBool::new(false),
-            estate: Mutex::default(),
+            handed_over: Mutex::default(),
         }
     }
 

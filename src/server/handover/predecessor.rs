@@ -128,9 +128,9 @@ impl Asked {
     ///
     /// # Errors
     /// If the system has no room for it, or the successor has ended.
-    pub(crate) fn give(&self, estate: &[u8]) -> io::Result<()> {
+    pub(crate) fn give_state(&self, state: &[u8]) -> io::Result<()> {
         let mut file = File::from(memfd_create(c"forebay-state", MFdFlags::MFD_CLOEXEC)?);
-        file.write_all(estate)?;
+        file.write_all(state)?;
         file.rewind()?;
         self.connection.send_with(&Message::State, &[file.as_fd()])
     }

@@ -107,16 +107,16 @@ impl Predecessor {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn await_estate(&self, serves: impl Fn() -> bool) -> io::Result<Vec<u8>> {
-        let mut estate = Vec::new();
+    pub(crate) fn await_state(&self, serves: impl Fn() -> bool) -> io::Result<Vec<u8>> {
+        let mut state = Vec::new();
         loop {
             match self.connection.hear(PATIENCE)? {
                 Heard::Message(Message::State, files) => {
-                    files.into_iter().try_for_each(|file| File::from(file).read_to_end(&mut estate).map(drop))?;
-                    return Ok(estate);
+                    files.into_iter().try_for_each(|file| File::from(file).read_to_end(&mut state).map(drop))?;
+                    return Ok(state);
                 }
                 Heard::Late if serves() => {}
-                _ => return Ok(estate),
+                _ => return Ok(state),
             }
         }
     }

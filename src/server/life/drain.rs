@@ -41,7 +41,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         self.bound.spawning.0.close();
         if H::SHARDS > 0 {
             if self.is_handed_over() {
-                self.common.serving.events.has_successor();
+                self.common.serving.events.permit_hand_over();
             }
             self.common.serving.events.stop(H::HEARS_STOP);
         }

@@ -161,7 +161,7 @@ fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);
-    control.bequeath();
+    control.give_state();
     // If the server catches signals, a further signal ends a process that a handler keeps alive.
     // Otherwise only SIGKILL would end it.
     let mut insists = || has_signals && (forced || demands.insist(all_ended));

@@ -123,8 +123,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     }
 
     /// Gives the successor, if there is one, what the shards hand over.
-    pub(super) fn bequeath(&self) {
-        let given = lock(&self.successor).take().map(|asked| asked.give(&self.common.serving.events.take_estate()));
+    pub(super) fn give_state(&self) {
+        let given =
+            lock(&self.successor).take().map(|asked| asked.give_state(&self.common.serving.events.take_handed_over()));
         if let Some(Err(error)) = given {
             tracing::warn!(%error, "what the shards hand over cannot be given to the successor");
         }
@@ -188,12 +189,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
 fn inherit(predecessor: Predecessor, events: &Arc<Events>) -> io::Result<()> {
     let events = Arc::downgrade(events);
     let wait = move || {
-        let estate = predecessor.await_estate(|| events.strong_count() > 0);
-        let lost = estate.map(|estate| events.upgrade().map_or(0, |events| events.inherit(&estate, HandedOver)));
+        let state = predecessor.await_state(|| events.strong_count() > 0);
+        let lost = state.map(|state| events.upgrade().map_or(0, |events| events.inherit(&state, HandedOver)));
         if !matches!(lost, Ok(0)) {
             tracing::warn!(bytes = ?lost, "what the predecessor's shards hand over is lost, or a part of it");
         }
     };
-    let started = thread::Builder::new().name("forebay-estate".to_owned()).spawn(wait);
-    started.map(drop).map_err(|error| unstarted("the thread forebay-estate", &error))
+    let started = thread::Builder::new().name("forebay-state".to_owned()).spawn(wait);
+    started.map(drop).map_err(|error| unstarted("the thread forebay-state", &error))
 }

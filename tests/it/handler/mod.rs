@@ -1,9 +1,9 @@
 //! What a handler is promised.
 
 mod aside;
-mod estate;
 mod flows;
 mod fork;
+mod handed_over;
 mod handler_api;
 pub(crate) mod handlers;
 mod messages;

@@ -98,14 +98,14 @@ fn a_shard_has_one_event_at_a_time() {
 fn shards_inherit_what_was_handed_over() {
     let (before, after) = (events(4), events(3));
     assert_eq!(before.hand_over(0, vec![7]), Err(vec![7]), "nobody would get it");
-    before.has_successor();
+    before.permit_hand_over();
     for (shard, state) in [(2, vec![1, 2]), (0, vec![]), (3, vec![4; 5]), (2, vec![3])] {
         assert_eq!(before.hand_over(shard, state), Ok(()));
     }
     assert!(before.hand_over(1, vec![0; 1 << 26]).is_err());
-    let estate = before.take_estate();
+    let state = before.take_handed_over();
     assert!(before.hand_over(0, vec![7]).is_err(), "it has left");
-    assert_eq!(after.inherit(&estate, |state| state), 5, "there is no shard 3");
+    assert_eq!(after.inherit(&state, |state| state), 5, "there is no shard 3");
     let inherited = |shard| {
         let Due::Message(message) = after.next(shard, Nanos::ZERO)? else { panic!("no message") };
         message.downcast::<Vec<u8>>().ok().map(|state| *state)
@@ -113,8 +113,8 @@ fn shards_inherit_what_was_handed_over() {
     let all = [0, 1, 2].map(|shard| std::iter::from_fn(|| inherited(shard)).collect::<Vec<_>>());
     assert_eq!(all, [vec![vec![]], vec![], vec![vec![1, 2], vec![3]]]);
     // A predecessor that dies half-way leaves a part.
-    assert_eq!(after.inherit(&estate[..12], |state| state), 2);
-    assert_eq!(after.inherit(&estate[..9], |state| state), 9);
+    assert_eq!(after.inherit(&state[..12], |state| state), 2);
+    assert_eq!(after.inherit(&state[..9], |state| state), 9);
 }
 
 // Does the alarm learn of each next time, even if a busy worker sets it while the alarm looks?

@@ -8,37 +8,37 @@ const BYTES_MAX: usize = 1 << 26;
 
 /// What the shards hand over.
 #[derive(Default)]
-pub(super) struct Estate {
+pub(super) struct Parts {
     /// For each part the number of its shard and its length, four bytes each, and then the part.
-    parts: Vec<u8>,
+    bytes: Vec<u8>,
     /// How many bytes more there may be; 0 without a successor.
     room: usize,
 }
 
 impl Events {
     /// Lets shards hand over state from now on.
-    pub(crate) fn has_successor(&self) {
-        lock(&self.estate).room = BYTES_MAX;
+    pub(crate) fn permit_hand_over(&self) {
+        lock(&self.handed_over).room = BYTES_MAX;
     }
 
     /// Keeps `state` for the shard of this number in the successor. Gives it back if there is no
     /// successor or no room.
     pub(crate) fn hand_over(&self, shard: u32, state: Vec<u8>) -> Result<(), Vec<u8>> {
-        let mut estate = lock(&self.estate);
-        let Some(room) = estate.room.checked_sub(8 + state.len()) else { return Err(state) };
-        estate.room = room;
+        let mut parts = lock(&self.handed_over);
+        let Some(room) = parts.room.checked_sub(8 + state.len()) else { return Err(state) };
+        parts.room = room;
         let length = state.len() as u32;
-        estate.parts.extend([shard.to_le_bytes(), length.to_le_bytes()].as_flattened());
-        estate.parts.extend(state);
+        parts.bytes.extend([shard.to_le_bytes(), length.to_le_bytes()].as_flattened());
+        parts.bytes.extend(state);
         Ok(())
     }
 
     /// All that was kept. Nothing more is kept afterwards.
-    pub(crate) fn take_estate(&self) -> Vec<u8> {
-        std::mem::take(&mut *lock(&self.estate)).parts
+    pub(crate) fn take_handed_over(&self) -> Vec<u8> {
+        std::mem::take(&mut *lock(&self.handed_over)).bytes
     }
 
-    /// Gives each shard its part of a predecessor's estate, as the message that `wrap` makes.
+    /// Gives each shard its part of a predecessor's state, as the message that `wrap` makes.
     /// Returns how many bytes are lost: those of shards that are full or not there.
     pub(crate) fn inherit<M: Any + Send>(&self, mut parts: &[u8], wrap: impl Fn(Vec<u8>) -> M) -> usize {
         let mut lost = 0;
