@@ -106,6 +106,9 @@ impl Sender<'_> {
         let count = self.schedule[first..].iter().take(DUE_MAX).take_while(is_due).count();
         sent.slips.resize(first + count, Nanos::ZERO);
         sent.taken.resize(first + count, true);
+        // Counted before sending: a reply must never seem to come before its request. All are
+        // counted, because flow by flow a later request leaves before an earlier one.
+        (0..count).for_each(|_| self.live.count_sent());
         let flow = |id: usize| self.schedule[id].flow;
         let mut due = std::mem::take(&mut batch.due);
         due.clear();
@@ -146,8 +149,6 @@ impl Sender<'_> {
         let socket = &self.sockets[usize::from(schedule[ids[0]].flow)];
         let length = batch.bytes.len() / ids.len();
         for id in ids {
-            // Counted before sending: a reply must never seem to come before its request.
-            live.count_sent();
             sent.slips[*id] = now.minus(self.start.plus(schedule[*id].at));
         }
         if ids.len() > 1 && !batch.is_gso_off {
@@ -197,6 +198,7 @@ mod tests {
     use crate::profile::{Common, Profile, Told, test_datagrams};
     use nix::sys::socket::setsockopt;
     use nix::sys::socket::sockopt::UdpGroSegment;
+    use std::sync::Arc;
 
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not
     // connected, so nothing can be sent over it.
@@ -218,7 +220,7 @@ mod tests {
 
     /// Datagrams that are the number of their request, of 8 bytes in class 0 and 12 in class 1.
     #[derive(Debug)]
-    struct Numbers;
+    struct Numbers(Arc<Live>);
 
     impl Profile for Numbers {
         fn protocol(&self) -> &'static str {
@@ -226,6 +228,7 @@ mod tests {
         }
 
         fn write(&self, _: Common, id: u64, _: u8, request: &Request, into: &mut Vec<u8>) {
+            assert!(id < self.0.sent(), "{id} is not counted, so its reply would be foreign");
             into.extend(id.to_le_bytes());
             into.resize(into.len() + 4 * usize::from(request.class), 0);
         }
@@ -236,8 +239,8 @@ mod tests {
     }
 
     // Do datagrams that are due together leave as one batch, if flow and length are equal? Does
-    // each arrive once, and in the order of its flow, also if there is no GSO? Method: the server
-    // receives a batch as one.
+    // each arrive once, and in the order of its flow, also if there is no GSO? Is each counted
+    // before any leaves? Method: the server receives a batch as one.
     #[test]
     fn what_is_due_together_leaves_together() {
         for is_gso_off in [false, true] {
@@ -250,11 +253,11 @@ mod tests {
             let of = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 0), (1, 0), (0, 0)];
             let request = |(flow, class)| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class };
             let (schedule, sockets) = (of.map(request), [one, other]);
-            let (live, interrupt) = (Live::default(), Interrupt::default());
+            let (live, interrupt) = (Arc::new(Live::default()), Interrupt::default());
             let start = clock::now();
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let common = Common { session: 0, deadline_us: 0, may_repeat: false, kept: 0 };
-            let datagrams = Datagrams { profile: &Numbers, common, kept: &[] };
+            let datagrams = Datagrams { profile: &Numbers(Arc::clone(&live)), common, kept: &[] };
             let (mut batch, mut sent) = (Batch { is_gso_off, ..Batch::default() }, Sent::default());
             sender.send_due(clock::now(), datagrams, &mut batch, &mut sent);
             let mut buffer = [0; 256];
