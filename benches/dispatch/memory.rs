@@ -74,6 +74,7 @@ pub struct Datagram {
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) local: Option<IpAddr>,
     pub(crate) to_group: bool,
+    pub(crate) ecn: u8,
     pub(crate) kernel_wait: Nanos,
     pub(crate) ahead: bool,
 }
@@ -106,6 +107,7 @@ impl Receiver {
                 peer: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000))),
                 local: None,
                 to_group: false,
+                ecn: 0,
                 kernel_wait: Nanos::from_micros(1),
                 ahead: false,
             });

@@ -20,12 +20,13 @@ pub struct Transmit<'a> {
     segment: usize,
     from: Option<SocketAddr>,
     validated: bool,
+    ecn: u8,
 }
 
 impl<'a> Transmit<'a> {
     /// One datagram of these bytes.
     pub const fn new(bytes: &'a [u8]) -> Transmit<'a> {
-        Transmit { bytes, segment: usize::MAX, from: None, validated: false }
+        Transmit { bytes, segment: usize::MAX, from: None, validated: false, ecn: 0 }
     }
 
     /// Cuts the bytes into datagrams of `segment` bytes each, at least one; the last one may be
@@ -48,6 +49,12 @@ impl<'a> Transmit<'a> {
     #[must_use]
     pub const fn validated(self) -> Transmit<'a> {
         Transmit { validated: true, ..self }
+    }
+
+    /// Sets the ECN bits of the IP header, as [`Request::ecn`](super::Request::ecn) tells them.
+    #[must_use]
+    pub const fn ecn(self, bits: u8) -> Transmit<'a> {
+        Transmit { ecn: bits & 3, ..self }
     }
 }
 
@@ -118,7 +125,7 @@ impl Out<'_> {
                 SendError::Unproven
             } else {
                 let bytes = bag.put(transmit.bytes);
-                bag.calls.push(Call { to, address, local, segment: transmit.segment, bytes });
+                bag.calls.push(Call { to, address, local, segment: transmit.segment, ecn: transmit.ecn, bytes });
                 return Ok(());
             };
             bag.refused[usize::from(error == SendError::Unproven)] += 1;
@@ -158,6 +165,7 @@ struct Call {
     address: u8,
     local: Option<IpAddr>,
     segment: usize,
+    ecn: u8,
     bytes: Range<usize>,
 }
 
@@ -202,12 +210,12 @@ impl Bag {
         begin..self.bytes.len()
     }
 
-    /// The datagrams from the server's `address`: bytes, receiver, and the source to name.
-    pub(crate) fn datagrams(&self, address: usize) -> impl Iterator<Item = (&[u8], SocketAddr, Option<IpAddr>)> {
+    /// The datagrams from the server's `address`: bytes, receiver, the source to name, and ECN.
+    pub(crate) fn datagrams(&self, address: usize) -> impl Iterator<Item = (&[u8], SocketAddr, Option<IpAddr>, u8)> {
         let from_here = self.calls.iter().filter(move |call| usize::from(call.address) == address);
         from_here.flat_map(|call| {
             let pieces = self.bytes[call.bytes.clone()].chunks(call.segment);
-            pieces.map(|piece| (piece, call.to, call.local))
+            pieces.map(|piece| (piece, call.to, call.local, call.ecn))
         })
     }
 

@@ -275,6 +275,7 @@ pub struct Because<T = ()> {
 pub struct Request<'a, T = ()> {
     pub(crate) arrival: Arrival<'a>,
     pub(crate) segment: u16,
+    pub(crate) ecn: u8,
     pub(crate) ticket: &'a T,
     pub(crate) class: u8,
     pub(crate) expires_at: Option<Nanos>,
@@ -301,7 +302,7 @@ impl<'a, T> Deref for Request<'a, T> {
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; also for tests of handlers.
     pub fn new(arrival: &Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
-        Request { arrival: *arrival, segment: 0, ticket, class: 0, expires_at: None, worker: 0 }
+        Request { arrival: *arrival, segment: 0, ecn: 0, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
     /// The datagrams of the request: several only where
@@ -309,6 +310,13 @@ impl<'a, T> Request<'a, T> {
     pub fn segments(&self) -> impl Iterator<Item = &'a [u8]> + use<'a, T> {
         let bytes = self.arrival.bytes();
         bytes.chunks(if self.segment > 0 { self.segment.into() } else { bytes.len().max(1) })
+    }
+
+    /// The ECN bits of the IP header (RFC 3168): 0 none, 1 ECT(1), 2 ECT(0), 3 CE (congestion
+    /// experienced). Always 0 unless the service is
+    /// a [transport protocol](super::Service::TRANSPORT).
+    pub fn ecn(&self) -> u8 {
+        self.ecn
     }
 
     /// When the answer becomes worthless, as [`clock::now`](crate::time::clock::now) counts; `None`

@@ -69,6 +69,11 @@ pub trait Service: Sync {
     /// the messages that wait.
     const HEARS_STOP: bool = false;
 
+    /// Whether this is a transport protocol, such as QUIC. Then the server reads the
+    /// [ECN](Request::ecn) of datagrams. No router fragments what it sends (`IP_PMTUDISC_PROBE`),
+    /// so the protocol can measure the MTU of a path. Otherwise routers may fragment long replies.
+    const TRANSPORT: bool = false;
+
     /// See [`Handler::CLASS_NAMES`].
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
 

@@ -16,6 +16,9 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+/// The ECN bits of a traffic class or type of service (RFC 3168).
+pub(super) const ECN_BITS: u8 = 3;
+
 /// Bytes of the longest datagram or GRO batch.
 const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
@@ -48,6 +51,9 @@ pub struct Datagram {
     /// Whether the datagram was sent to a broadcast or multicast address; known on wildcard binds
     /// of IPv4 only.
     pub to_group: bool,
+    /// The ECN bits of the IP header; known after
+    /// [`Group::be_transport`](super::Group::be_transport).
+    pub ecn: u8,
     /// Time in the socket: the real-time clock at the receive minus the kernel's receive timestamp.
     /// Zero without a timestamp.
     pub kernel_wait: Nanos,
@@ -77,7 +83,9 @@ impl Receiver {
     /// GRO batch stay together in one buffer where [`Joins`] says so.
     pub fn new(io: Io, joins: Joins) -> Receiver {
         let way = match io {
-            Io::Batches => Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo)))),
+            Io::Batches => {
+                Way::Batches(MultiHeaders::preallocate(BATCH, Some(cmsg_space!(TimeSpec, in6_pktinfo, i32))))
+            }
             Io::Gro => Way::Gro(GroBatch::new(joins)),
         };
         Receiver { way, datagrams: ArrayVec::new() }
@@ -161,7 +169,7 @@ struct GroBatch {
 
 impl GroBatch {
     fn new(joins: Joins) -> GroBatch {
-        let (buffer, control) = (vec![0; GRO_BATCH_MAX_BYTES].into(), cmsg_space!(TimeSpec, in6_pktinfo, i32));
+        let (buffer, control) = (vec![0; GRO_BATCH_MAX_BYTES].into(), cmsg_space!(TimeSpec, in6_pktinfo, i32, i32));
         GroBatch { buffer, control, rest: 0..0, segment: 1, datagram: Datagram::default(), joins }
     }
 
@@ -265,6 +273,8 @@ impl Control {
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
                     read.datagram.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
                 }
+                ControlMessageOwned::Ipv4Tos(tos) => read.datagram.ecn = tos & ECN_BITS,
+                ControlMessageOwned::Ipv6TClass(class) => read.datagram.ecn = class as u8 & ECN_BITS,
                 ControlMessageOwned::UdpGroSegments(length) => {
                     read.segment = usize::try_from(length).ok().filter(|length| *length > 0);
                 }

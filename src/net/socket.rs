@@ -117,6 +117,24 @@ impl Group {
         })
     }
 
+    /// Makes them sockets of a [transport protocol](crate::Service::TRANSPORT).
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn be_transport(&self) -> io::Result<()> {
+        for socket in &self.sockets {
+            let address = self.addresses[socket.address];
+            // A socket for both families has the settings of both.
+            setsockopt(socket, sockopt::IpRecvTos, &true)?;
+            set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?;
+            if address.is_ipv6() {
+                setsockopt(socket, sockopt::Ipv6RecvTClass, &true)?;
+                set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Limits each receive buffer to `bytes`.
     ///
     /// # Errors

@@ -301,6 +301,9 @@ impl Server {
             return Err(ServeError::Unavailable(why.to_owned()));
         }
         shown::check::<H>()?;
+        if H::TRANSPORT {
+            self.start.bound.listening.group.be_transport()?;
+        }
         let (count, config) = (self.start.packets, &self.start.bound.config);
         let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);

@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 
-    /// Bytes of the longest datagram to send.
+    /// Bytes of the longest datagram to send, until the MTU of the path is measured.
     #[arg(long, default_value = "1200", value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
     mtu: u16,
 }

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use forebay::fate::{CLASSES, Malformed};
 use forebay::handler::aside;
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
-use quinn_proto::{ConnectionHandle, DatagramEvent, EndpointConfig, Incoming, ServerConfig};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -82,8 +82,8 @@ impl Quic {
             return Next::Nothing;
         };
         let (now, peer, local) = (now(), request.peer(), request.local());
-        let mut answer = Vec::new();
-        match endpoint.handle(now, peer, Some(local.ip()), None, BytesMut::from(bytes), &mut answer) {
+        let (ecn, mut answer) = (EcnCodepoint::from_bits(request.ecn()), Vec::new());
+        match endpoint.handle(now, peer, Some(local.ip()), ecn, BytesMut::from(bytes), &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(client) = shard.clients.get_mut(&handle) else { return Next::Nothing };
                 client.connection.handle_event(event);
@@ -155,6 +155,7 @@ impl forebay::Service for Quic {
 
     const SHARDS: usize = 1_024;
     const HEARS_STOP: bool = true;
+    const TRANSPORT: bool = true;
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["packet", "initial", "class2", "class3", "class4", "class5", "class6", "class7"];
 

@@ -78,9 +78,7 @@ impl Shard {
     pub fn new(number: u16, routes: &Routes, mut common: EndpointConfig, server: Arc<ServerConfig>) -> Shard {
         let routes = routes.clone();
         common.cid_generator(move || Box::new(Ids::new(routes.clone(), number)));
-        // The kernel may fragment what the server sends, so the protocol cannot measure the MTU of
-        // the path.
-        let finds_mtu = false;
+        let finds_mtu = true;
         let endpoint = Endpoint::new(Arc::new(common), Some(server), finds_mtu, None);
         Shard { endpoint: Some(endpoint), clients: HashMap::new() }
     }
@@ -153,6 +151,7 @@ impl Client {
                 // received bytes, also if they came in an earlier second.
                 let transmit = Transmit::new(&bytes[..packets.size])
                     .segments(packets.segment_size.unwrap_or(packets.size))
+                    .ecn(packets.ecn.map_or(0, |ecn| ecn as u8))
                     .from(local)
                     .validated();
                 // If there is no room, packets are lost as in a network, and the protocol sends

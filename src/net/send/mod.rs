@@ -35,6 +35,8 @@ pub struct Message<'a> {
     pub peer: SocketAddr,
     /// The source address; `None` if the socket has only one.
     pub local: Option<IpAddr>,
+    /// The ECN bits of the IP header.
+    pub ecn: u8,
 }
 
 /// For each message of a batch, in order: whether the kernel took it, or why not.
@@ -175,8 +177,9 @@ pub(super) trait Backend {
 /// space must be exactly full. So there are separate headers for each kind of control data. And one
 /// call can only send batches with the same source address and the same segment length.
 pub(super) struct Batched {
-    /// Headers by source address (none, IPv4, IPv6), each without and with a segment length.
-    headers: [[Headers; 2]; 3],
+    /// Headers by source address (none, IPv4, IPv6), each without and with a segment length. The
+    /// second set is for calls with ECN bits.
+    headers: [[[Headers; 2]; 3]; 2],
     peers: Vec<Option<SockaddrStorage>>,
 }
 
@@ -185,11 +188,17 @@ type Headers = MultiHeaders<SockaddrStorage>;
 impl Batched {
     fn new() -> Batched {
         let headers = |control| Headers::preallocate(SEND_BATCH_MAX, control);
-        let headers = [
+        let plain = [
             [headers(None), headers(Some(cmsg_space!(u16)))],
             [headers(Some(cmsg_space!(in_pktinfo))), headers(Some(cmsg_space!(in_pktinfo, u16)))],
             [headers(Some(cmsg_space!(in6_pktinfo))), headers(Some(cmsg_space!(in6_pktinfo, u16)))],
         ];
+        let marked = [
+            [headers(Some(cmsg_space!(u8, i32))), headers(Some(cmsg_space!(u16, u8, i32)))],
+            [headers(Some(cmsg_space!(in_pktinfo, u8, i32))), headers(Some(cmsg_space!(in_pktinfo, u16, u8, i32)))],
+            [headers(Some(cmsg_space!(in6_pktinfo, u8, i32))), headers(Some(cmsg_space!(in6_pktinfo, u16, u8, i32)))],
+        ];
+        let headers = [plain, marked];
         Batched { headers, peers: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 }
@@ -213,7 +222,8 @@ impl Backend for Batched {
             rest = others;
         }
         let (from_v4, from_v6, segment);
-        let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
+        let class = i32::from(call.ecn);
+        let mut control = ArrayVec::<ControlMessage<'_>, 4>::new();
         match call.local {
             None => {}
             Some(IpAddr::V4(local)) => {
@@ -231,14 +241,19 @@ impl Backend for Batched {
             control.push(ControlMessage::UdpGsoSegments(&segment));
         }
         let from = call.local.map_or(0, |local| if local.is_ipv4() { 1 } else { 2 });
-        let headers = &mut self.headers[from][usize::from(call.segment.is_some())];
+        if call.ecn > 0 {
+            // The kernel reads the one of the receiver's family. A call may have receivers of both.
+            control.extend([ControlMessage::Ipv4Tos(&call.ecn), ControlMessage::Ipv6TClass(&class)]);
+        }
+        let headers = &mut self.headers[usize::from(call.ecn > 0)][from][usize::from(call.segment.is_some())];
         let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         Ok(sendmmsg(socket, headers, cuts.iter(), &self.peers, &control, flags)?.count())
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         let nothing: [&[IoSlice<'_>]; 0] = [];
-        sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
+        sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT)
+            .map(drop)
     }
 }
 
@@ -267,6 +282,7 @@ struct GsoBatch {
     /// The segment length: the length of each message, except that the last may be shorter.
     length: usize,
     local: Option<IpAddr>,
+    ecn: u8,
     /// Whether the batch must not be in a call with a segment length.
     plain: bool,
 }
@@ -302,7 +318,11 @@ impl GsoPlan {
                 let candidate = &messages[next];
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
-                if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
+                if !fits
+                    || candidate.local != message.local
+                    || candidate.ecn != message.ecn
+                    || candidate.bytes.is_empty()
+                {
                     // The loop stops here, because a later message to this peer must not overtake
                     // this one.
                     break;
@@ -314,7 +334,7 @@ impl GsoPlan {
                 }
             }
             let places = first..self.order.len();
-            self.batches.push(GsoBatch { places, length, local: message.local, plain: false });
+            self.batches.push(GsoBatch { places, length, local: message.local, ecn: message.ecn, plain: false });
         }
     }
 
@@ -335,7 +355,7 @@ impl GsoPlan {
     /// the segment length.
     fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
-        let mut call = Call { first: at, count: 0, local: first.local, segment: None };
+        let mut call = Call { first: at, count: 0, local: first.local, ecn: first.ecn, segment: None };
         let (mut longest, mut plain) = (0, false);
         for batch in &self.batches[at..] {
             let segment = if batch.places.len() > 1 { Some(batch.length) } else { call.segment };
@@ -345,7 +365,7 @@ impl GsoPlan {
             // not longer.
             let cuts_others = call.segment.is_some() && segment != call.segment;
             let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
-            if batch.local != call.local || cuts_others || cuts_these {
+            if batch.local != call.local || batch.ecn != call.ecn || cuts_others || cuts_these {
                 break;
             }
             call.segment = segment;
@@ -364,6 +384,8 @@ pub(super) struct Call {
     count: usize,
     /// The source address; `None` if the socket has only one.
     local: Option<IpAddr>,
+    /// The ECN bits.
+    ecn: u8,
     /// The segment length; `None` without GSO batches.
     segment: Option<usize>,
 }

@@ -37,7 +37,7 @@ impl Backend for Scripted {
 fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Sender<Scripted>, Vec<Result<(), Unsent>>) {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
     let message =
-        |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
+        |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None, ecn: 0 };
     let messages: Vec<_> = peers.iter().map(message).collect();
     let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
     let mut sender = Sender::with(backend);
@@ -95,7 +95,7 @@ fn a_batch_goes_on_after_a_failure() {
 fn gso_is_tried_again_after_a_minute() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
     let mut sender = Sender::with(Scripted::default());
-    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
+    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None, ecn: 0 };
     let mut batches = |now: Nanos, answers: &[Result<usize, Errno>]| {
         sender.backend.answers = answers.iter().copied().collect();
         assert_eq!(sender.send(&group.sockets[0], &[message; 3], now)[..], [SENT; 3]);
@@ -120,7 +120,7 @@ fn gso_is_tried_again_after_a_minute() {
 fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
     let mut sender = Sender::with(Scripted::default());
-    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
+    let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None, ecn: 0 };
     let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
     let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
         sender.backend.answers = answers.iter().copied().collect();
@@ -149,7 +149,7 @@ fn message(peer: u8, length: usize, local: Option<u8>) -> Message<'static> {
         0 => IpAddr::from(Ipv4Addr::new(127, 0, 0, last)),
         _ => Ipv6Addr::new(1, 2, 3, 4, 5, 6, 7, last.into()).into(),
     };
-    Message { bytes: &BYTES[..length], peer: (address(peer), 9).into(), local: local.map(address) }
+    Message { bytes: &BYTES[..length], peer: (address(peer), 9).into(), local: local.map(address), ecn: 0 }
 }
 
 fn segmented(messages: &[Message<'_>]) -> GsoPlan {

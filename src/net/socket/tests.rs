@@ -66,19 +66,23 @@ fn receive_buffers_can_be_limited() {
     }
 }
 
-// Does no socket learn a path MTU from ICMP messages?
+// Does no socket learn a path MTU from ICMP messages, also that of a transport protocol, whose
+// datagrams are never fragmented?
 #[test]
 fn path_lengths_are_not_learnt() {
     use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
         let address: SocketAddr = address.parse().expect("an address");
         let group = Group::open(&[address], 2, Io::Batches).expect("a free port");
-        for socket in &group.sockets {
-            assert_eq!(ip_mtu_discover(&**socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
-            if address.is_ipv6() {
-                assert_eq!(ipv6_mtu_discover(&**socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
+        let modes = |v4, v6| {
+            for socket in &group.sockets {
+                assert_eq!(ip_mtu_discover(&**socket), Ok(v4), "{address}");
+                assert!(address.is_ipv4() || ipv6_mtu_discover(&**socket) == Ok(v6), "{address}");
             }
-        }
+        };
+        modes(Ipv4PathMtuDiscovery::INTERFACE, Ipv6PathMtuDiscovery::INTERFACE);
+        group.be_transport().expect("sockets");
+        modes(Ipv4PathMtuDiscovery::PROBE, Ipv6PathMtuDiscovery::PROBE);
     }
 }
 

@@ -86,10 +86,10 @@ impl<T: Default> PacketBody<T> {
 
     /// The request, and the places of its reply and its class.
     pub(crate) fn parts(&mut self) -> (Request<'_, T>, &mut [u8], &mut u8) {
-        let Envelope { class, worker, segment, stay: Stay { expires_at, .. }, .. } = self.envelope;
+        let Envelope { class, worker, segment, ecn, stay: Stay { expires_at, .. }, .. } = self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         let arrival = self.envelope.arrival(&self.request);
-        let request = Request { arrival, segment, ticket: &self.ticket, class, expires_at, worker };
+        let request = Request { arrival, segment, ecn, ticket: &self.ticket, class, expires_at, worker };
         (request, &mut self.reply, &mut self.envelope.class)
     }
 }
@@ -116,6 +116,8 @@ pub(crate) struct Envelope {
     pub request_len: usize,
     /// The length of each datagram but the last, if the request has several; otherwise 0.
     pub segment: u16,
+    /// The ECN bits of the IP header.
+    pub ecn: u8,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
     /// The worker on which the request began.

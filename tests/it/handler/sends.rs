@@ -1,9 +1,12 @@
 //! Do datagrams beside replies arrive, from any event, and only at permitted addresses? Is each
-//! counted?
+//! counted? Are ECN bits read and set?
 
 use crate::support::prelude::*;
 use forebay::handler::{SendError, Transmit};
 use forebay::{Event, Out, Service};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use std::io::IoSliceMut;
+use std::os::fd::AsRawFd;
 
 /// The first byte of a request says which datagrams to send to its sender.
 struct Sends;
@@ -16,6 +19,7 @@ impl Service for Sends {
     type Shard = Option<SocketAddr>;
 
     const SHARDS: usize = 4;
+    const TRANSPORT: bool = true;
 
     fn shard(&self, _: usize) -> Option<SocketAddr> {
         None
@@ -41,6 +45,7 @@ impl Service for Sends {
                 *last = Some(peer);
                 out.at(0, Some(clock::now().plus(Nanos::from_millis(5)))).expect("there is room");
             }
+            b'e' => out.send(peer, proven(&LONG).segments(500).ecn(request.ecn())).expect("there is room"),
             b's' => out.send(peer, proven(&LONG).segments(300)).expect("there is room"),
             b'u' => {
                 assert_eq!(out.send(peer, Transmit::new(&LONG)), Err(SendError::Unproven));
@@ -88,4 +93,41 @@ fn datagrams_beside_replies_arrive_and_are_counted() {
 
 fn sent(server: &Running, result: &str) -> f64 {
     metric(&server.metrics(), &format!("forebay_shard_datagrams_total{{result=\"{result}\"}}"))
+}
+
+// Are the ECN bits of a request read, and set on what is sent, in both families and through a
+// socket for both?
+#[test]
+fn ecn_bits_are_read_and_set() {
+    for (listen, to) in [("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1"), ("[::]:0", "::1")] {
+        let server = Running::on(bound(&[("listen", listen), ("workers", "1")]), Sends);
+        let to: IpAddr = to.parse().expect("an address");
+        let client = client_of(SocketAddr::from((to, server.udp.port())));
+        let marks = |bits: u8| match to {
+            IpAddr::V4(_) => setsockopt(&client, sockopt::Ipv4Tos, &bits.into()),
+            IpAddr::V6(_) => setsockopt(&client, sockopt::Ipv6TClass, &bits.into()),
+        };
+        match to {
+            IpAddr::V4(_) => setsockopt(&client, sockopt::IpRecvTos, &true),
+            IpAddr::V6(_) => setsockopt(&client, sockopt::Ipv6RecvTClass, &true),
+        }
+        .expect("Linux has it");
+        for bits in [0, 1, 2, 3] {
+            marks(bits).expect("Linux has it");
+            client.send(b"e...").expect("the server's port is open");
+            for _ in 0..2 {
+                let (mut bytes, mut control) = ([0; 600], nix::cmsg_space!(i32));
+                let mut slices = [IoSliceMut::new(&mut bytes)];
+                let flags = MsgFlags::empty();
+                let message = recvmsg::<()>(client.as_raw_fd(), &mut slices, Some(&mut control), flags);
+                let message = message.expect("an answer");
+                let ecn = message.cmsgs().expect("there is room").find_map(|control| match control {
+                    ControlMessageOwned::Ipv4Tos(tos) => Some(tos),
+                    ControlMessageOwned::Ipv6TClass(class) => Some(class as u8),
+                    _ => None,
+                });
+                assert_eq!((ecn, message.bytes), (Some(bits), 500), "{listen} {to}");
+            }
+        }
+    }
 }

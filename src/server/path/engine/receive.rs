@@ -302,6 +302,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             id,
             request_len: datagram.length,
             segment: datagram.segment,
+            ecn: datagram.ecn,
             reply_limit: datagram.length,
             received_at: self.now,
             ..Envelope::default()

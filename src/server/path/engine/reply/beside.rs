@@ -18,7 +18,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             }
             let sockets = self.common.sockets_of(self.worker % self.workers);
             for (address, socket) in sockets.iter().enumerate() {
-                let mut rest = bag.datagrams(address).map(|(bytes, peer, local)| Message { bytes, peer, local });
+                let mut rest =
+                    bag.datagrams(address).map(|(bytes, peer, local, ecn)| Message { bytes, peer, local, ecn });
                 loop {
                     let messages: ArrayVec<_, SEND_BATCH_MAX> = rest.by_ref().take(SEND_BATCH_MAX).collect();
                     if messages.is_empty() {

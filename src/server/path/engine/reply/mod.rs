@@ -281,7 +281,7 @@ impl<'s, T> Outbox<'s, T> {
 fn messages_of<'p, T>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
     let Source { peer, local, names_local, .. } = packet.envelope.source;
     let local = names_local.then(|| local.ip());
-    packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local })
+    packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local, ecn: 0 })
 }
 
 #[cfg(test)]
