@@ -1,16 +1,17 @@
 //! Hostile datagrams beside established connections.
 
-use super::support::Server;
+use super::support::{Server, ask, patient, request};
 use forebay::time::{Nanos, clock};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Packets of many unknown connections, packets of one, which reach one shard, and first packets
-/// of handshakes that are never finished.
-pub(crate) const KINDS: [&str; 3] = ["forged", "one-shard", "half-open"];
+/// Packets of many unknown connections, packets of one, which reach one shard, first packets of
+/// handshakes that are never finished, and packets of an established connection, again and in the
+/// opposite order.
+pub(crate) const KINDS: [&str; 4] = ["forged", "one-shard", "half-open", "replayed"];
 
 /// Hostile datagrams per second.
 const RATE: u64 = 20_000;
@@ -24,6 +25,12 @@ const SOURCES: u8 = 250;
 /// Handshakes that are recorded, to be begun from each address.
 const RECORDED: usize = 1_000;
 
+/// Requests of the connection that is replayed.
+const REQUESTS: u32 = 200;
+
+/// How often the relay looks for datagrams.
+const LOOK: Duration = Duration::from_micros(50);
+
 /// A thread that sends hostile datagrams until this is dropped.
 pub(crate) struct Hostile {
     is_over: Arc<AtomicBool>,
@@ -33,12 +40,15 @@ pub(crate) struct Hostile {
 impl Hostile {
     /// Begins to send datagrams of this kind to `server`.
     pub(crate) async fn begin(kind: &str, server: &Server) -> Hostile {
-        let recorded = if kind == "half-open" { record(server).await } else { Vec::new() };
+        let open = |number| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, number), 0)).expect("an address of loopback");
+        let (sockets, recorded) = match kind {
+            "replayed" => relayed(server).await,
+            "half-open" => ((1..=SOURCES).map(open).collect(), record(server).await),
+            _ => ((1..=SOURCES).map(open).collect(), Vec::new()),
+        };
         let (address, is_over) = (server.address, Arc::new(AtomicBool::new(false)));
         let (until, one_shard) = (Arc::clone(&is_over), kind == "one-shard");
         let thread = thread::spawn(move || {
-            let open = |number| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, number), 0)).expect("an address of loopback");
-            let sockets: Vec<_> = (1..=SOURCES).map(open).collect();
             let began = clock::now();
             // Ordering: no data comes with the flag.
             for sent in (0..).take_while(|_| !until.load(Ordering::Relaxed)) {
@@ -85,4 +95,41 @@ async fn record(server: &Server) -> Vec<Vec<u8>> {
         }
     }
     recorded
+}
+
+/// The packets that a client has sent on a connection through a relay, the last one first, and the
+/// relay's socket: the server knows the connection by its address.
+async fn relayed(server: &Server) -> (Vec<UdpSocket>, Vec<Vec<u8>>) {
+    let [front, back] = [(); 2].map(|()| {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        socket.set_nonblocking(true).expect("a socket can");
+        socket
+    });
+    let (near, address) = (front.local_addr().expect("an address"), server.address);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    let relay = thread::spawn(move || {
+        let (mut client, mut buffer, mut recorded) = (SocketAddr::from(([127, 0, 0, 1], 9)), [0; 2_048], Vec::new());
+        // Ordering: no data comes with the flag.
+        while !until.load(Ordering::Relaxed) {
+            while let Ok((bytes, from)) = front.recv_from(&mut buffer) {
+                client = from;
+                recorded.insert(0, buffer[..bytes].to_vec());
+                let _ = back.send_to(&buffer[..bytes], address);
+            }
+            while let Ok(bytes) = back.recv(&mut buffer) {
+                let _ = front.send_to(&buffer[..bytes], client);
+            }
+            thread::sleep(LOOK);
+        }
+        (back, recorded)
+    });
+    let client = server.client();
+    let connection = patient(client.connect(near, "localhost").expect("a local address")).await.expect("a handshake");
+    for _ in 0..REQUESTS {
+        patient(ask(&connection, &request(100, 0))).await.expect("an answer");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let (back, recorded) = relay.join().expect("the relay ends");
+    (vec![back], recorded)
 }

@@ -4,7 +4,7 @@
 //! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints one turn of
 //! each server. Words after `--` choose servers, keys (`p256`), and handshakes per second (`300`),
 //! or are settings of ours (`io=gro`). `turns=5` repeats all of it, `bulk=0` leaves out the bulk.
-//! `forged`, `one-shard` and `half-open` add 20,000 hostile datagrams a second.
+//! `forged`, `one-shard`, `half-open` and `replayed` add 20,000 hostile datagrams a second.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
