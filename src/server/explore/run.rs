@@ -14,6 +14,8 @@ pub(super) type Expirations = [u64; Expired::ALL.len()];
 pub(super) struct Run {
     pub(super) ends: Ends,
     pub(super) expired: Expirations,
+    /// What its shards hand over.
+    pub(super) handed_over: Vec<u8>,
     /// A hash of which requests had ended at which time.
     pub(super) trace: Trace,
 }

@@ -51,6 +51,8 @@ pub(super) enum Event {
     Switch(Box<Policy>),
     /// The gate shuts and the server drains.
     Stop,
+    /// The predecessor's shards hand over this.
+    Inherit(Vec<u8>),
     /// Nothing happens by itself, but time has passed.
     Tick,
 }

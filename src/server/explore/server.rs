@@ -6,7 +6,7 @@ use super::memory::{LIMITED, MemoryLink, Network};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
 use crate::emulation::overheads::Overheads;
-use crate::handler::Service;
+use crate::handler::{HandedOver, Service};
 use crate::lab::sim::driver::{Driver, VirtualEngine};
 use crate::lab::sim::world::Fault;
 use crate::metrics::WorkerMetrics;
@@ -149,13 +149,13 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => {
                 network.borrow_mut().gate_shut = true;
-                if H::SHARDS > 0 {
-                    serving.events.stop(H::HEARS_STOP);
-                }
+                serving.events.permit_hand_over();
+                serving.events.stop(H::HEARS_STOP);
             }
+            Event::Inherit(parts) => assert_eq!(serving.events.inherit(parts, HandedOver), 0, "there is room"),
             // Wakes workers for what is due, as the alarm does.
             Event::Tick => {
-                if H::SHARDS > 0 && serving.events.is_due(*at) && outside.is_empty() {
+                if serving.events.is_due(*at) && outside.is_empty() {
                     outside.put(continuation::Ready::Events);
                 }
                 if !outside.is_empty() {
@@ -192,7 +192,8 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         return Err(format!("{} places for requests are away after the end", slots.in_use()));
     }
     scenario.check_time(&metrics)?;
-    Ok(Run { ends, expired: metrics.counts().counted.expired, trace: books.trace })
+    let (expired, handed_over) = (metrics.counts().counted.expired, serving.events.take_handed_over());
+    Ok(Run { ends, expired, handed_over, trace: books.trace })
 }
 
 /// Lets the workers act until `end`.

@@ -1,11 +1,12 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
-//! each once? Is nothing lost before a stop, and does each hear of that? Method: services in
-//! virtual time, with requests, policies and a stop drawn from a seed, beside a model of what is
-//! due.
+//! each once? Is nothing lost before a stop, and does each hear of that? Does the state that a
+//! shard hands over come to the successor's shard? Method: a service and its successor in virtual
+//! time, beside a model of what is due. Requests, policies, a hand-over and a stop are drawn from a
+//! seed.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
-use crate::handler::{self, Admitted, Arrival, Out, Rejected, Request, Service, checkpoint};
+use crate::handler::{self, Admitted, Arrival, HandedOver, Out, Rejected, Request, Service, checkpoint};
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 use crate::time::clock::{self, in_virtual_time};
@@ -29,6 +30,10 @@ enum Flaw {
     Untold,
     /// Two messages change places.
     Swapped,
+    /// A shard hands nothing over.
+    Forgotten,
+    /// What the shards hand over comes twice.
+    Repeated,
 }
 
 /// What the service knows to be due.
@@ -40,6 +45,10 @@ struct Model {
     told: [[(u64, u64); SHARDS]; SHARDS],
     served: [bool; SHARDS],
     stopped: [bool; SHARDS],
+    /// What each shard of the predecessor handed over, until it has come.
+    before: [Option<u64>; SHARDS],
+    /// What each shard hands over.
+    left: [Option<u64>; SHARDS],
     trouble: Option<String>,
 }
 
@@ -97,7 +106,8 @@ impl Sharded {
         let timer = model.armed.iter().find(|(_, when)| **when <= now).map(|late| format!("no timer: {late:?}"));
         let lost = |(sent, handled): &(u64, u64)| sent != handled;
         let message = model.told.iter().flatten().any(lost).then(|| "a message is lost".to_owned());
-        timer.or(message).or_else(|| model.trouble.clone())
+        let state = model.before.iter().flatten().next().map(|_| "a predecessor's state is lost".to_owned());
+        timer.or(message).or(state).or_else(|| model.trouble.clone())
     }
 }
 
@@ -112,22 +122,23 @@ impl Drop for Turn<'_> {
 
 impl Service for Sharded {
     type Ticket = ();
-    /// Its number.
-    type Shard = usize;
+    /// Its number, and how many events it and its predecessors had.
+    type Shard = (usize, u64);
 
     const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
 
-    fn shard(&self, number: usize) -> usize {
-        number
+    fn shard(&self, number: usize) -> (usize, u64) {
+        (number, 0)
     }
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         Ok(Admitted::new(()).shard(u32::from(arrival.bytes()[0]) % SHARDS as u32))
     }
 
-    async fn handle(&self, number: &mut usize, event: handler::Event<'_>, out: &mut Out<'_>) {
-        let shard = *number;
+    async fn handle(&self, state: &mut (usize, u64), event: handler::Event<'_>, out: &mut Out<'_>) {
+        let (shard, events) = (state.0, &mut state.1);
+        *events += 1;
         let place = if self.flaw == Some(Flaw::Confused) { 0 } else { shard };
         let before = std::mem::replace(&mut self.model().served[place], true);
         self.must(!before, "a shard has two events at a time");
@@ -141,25 +152,48 @@ impl Service for Sharded {
                 checkpoint().await;
             }
             handler::Event::Message(message) => {
-                let (from, number) = *message.downcast::<(usize, u64)>().expect("there are no others");
-                let handled = {
-                    let (_, handled) = &mut self.model().told[from][shard];
-                    *handled += 1;
-                    *handled
-                };
-                self.must(number == handled, "a message comes twice, or not in order");
+                if let Some(HandedOver(bytes)) = message.downcast_ref() {
+                    let before = u64::from_le_bytes(bytes[..].try_into().expect("one number"));
+                    let is_due = self.model().before[shard].take() == Some(before);
+                    self.must(is_due, "a shard has another's state, or its own twice");
+                    *events += before;
+                } else {
+                    let (from, number) = *message.downcast::<(usize, u64)>().expect("there are no others");
+                    let handled = {
+                        let (_, handled) = &mut self.model().told[from][shard];
+                        *handled += 1;
+                        *handled
+                    };
+                    self.must(number == handled, "a message comes twice, or not in order");
+                }
                 checkpoint().await;
             }
             handler::Event::Stopping => {
                 let before = std::mem::replace(&mut self.model().stopped[shard], true);
                 self.must(!before, "a shard hears of the stop twice");
+                self.model().left[shard] = Some(*events);
+                if self.flaw != Some(Flaw::Forgotten) {
+                    out.hand_over(events.to_le_bytes().to_vec()).expect("there is room");
+                }
             }
         }
     }
 }
 
-/// Runs one seed. Returns the violated rule.
+/// Runs one seed: a service, and its successor. Returns the violated rule.
 fn explored(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
+    let (left, mut parts) = served(seed, flaw, None)?;
+    if flaw == Some(Flaw::Repeated) {
+        parts.extend_from_within(..);
+    }
+    served(seed ^ 1, flaw, Some((left, parts))).map(drop)
+}
+
+/// What each shard hands over, by the model and as it is handed over.
+type Left = ([Option<u64>; SHARDS], Vec<u8>);
+
+/// Runs one service, with what its predecessor hands over if it has one.
+fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<Left, String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut scenario = Scenario::draw(seed);
     // All is served that comes, so that what is due can be told. Nothing is lost but by a flaw.
@@ -178,14 +212,20 @@ fn explored(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
     events.extend((0..4_000).step_by(20).map(|us| (at.plus(US(us)), Event::Tick)));
     events.extend((0..at.get() / 1_000).step_by(7).map(|us| (US(us), Event::Tick)));
     events.push((stop, Event::Stop));
+    let (before, parts) = inherited.unzip();
+    events.extend(parts.map(|parts| (US(random.random_range(0..=at.get() / 1_000)), Event::Inherit(parts))));
     events.sort_by_key(|(at, _)| *at);
     scenario.events = events;
-    let service = Sharded { flaw, ..Sharded::default() };
+    let model = Mutex::new(Model { before: before.unwrap_or_default(), ..Model::default() });
+    let service = Sharded { flaw, model };
     let trouble = || service.model().trouble.clone();
-    explore_service(&scenario, &service, &trouble, None, None)?;
+    let run = explore_service(&scenario, &service, &trouble, None, None)?;
     service.overdue(Nanos::MAX).map_or(Ok(()), Err)?;
     let deaf = service.model().stopped.iter().position(|stopped| !stopped);
-    deaf.map_or(Ok(()), |shard| Err(format!("shard {shard} does not hear of the stop")))
+    match deaf {
+        None => Ok((service.model().left, run.handed_over)),
+        Some(shard) => Err(format!("shard {shard} does not hear of the stop")),
+    }
 }
 
 #[test]
@@ -203,6 +243,8 @@ fn every_twin_of_a_service_is_caught() {
         (Flaw::Unarmed, "not armed"),
         (Flaw::Untold, "lost"),
         (Flaw::Swapped, "not in order"),
+        (Flaw::Forgotten, "state is lost"),
+        (Flaw::Repeated, "its own twice"),
     ] {
         let trouble = (0..SEEDS).find_map(|seed| explored(seed, Some(flaw)).err()).unwrap_or_default();
         assert!(trouble.contains(said), "{flaw:?}: {trouble:?}");

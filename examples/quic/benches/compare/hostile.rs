@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Packets of many unknown connections, packets of one, which reach one shard, first packets of
-/// handshakes that are never finished, and packets of an established connection, again and in the
-/// opposite order.
+/// Packets of many unknown connections; packets of one, which reach one shard; first packets of
+/// handshakes that are never finished. The last kind repeats the packets of an established
+/// connection, the last one first.
 pub(crate) const KINDS: [&str; 4] = ["forged", "one-shard", "half-open", "replayed"];
 
 /// Hostile datagrams per second.
@@ -97,8 +97,8 @@ async fn record(server: &Server) -> Vec<Vec<u8>> {
     recorded
 }
 
-/// The packets that a client has sent on a connection through a relay, the last one first, and the
-/// relay's socket: the server knows the connection by its address.
+/// The packets that a client has sent on a connection through a relay, the last one first. Before
+/// them the relay's socket: the server knows the connection by its address.
 async fn relayed(server: &Server) -> (Vec<UdpSocket>, Vec<Vec<u8>>) {
     let [front, back] = [(); 2].map(|()| {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
