@@ -18,6 +18,8 @@ mod support;
 use forebay::output::print;
 use forebay::time::{Nanos, clock};
 use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Duration;
 use support::{Server, ask, request, run};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -44,6 +46,9 @@ const BULK: u32 = 64_000_000;
 /// The servers: quinn with one and two threads, and with handshakes on a thread of the lowest
 /// priority; and s2n-quic with its TLS on one.
 const SERVERS: [&str; 5] = ["forebay", "quinn", "quinn-2", "quinn-aside", "s2n"];
+
+/// The nice value of the thread that makes handshakes.
+const NICE: i32 = 19;
 
 /// A client that uses more of its CPU than this may be what is slow.
 const CLIENT_CPU_MAX: f64 = 0.85;
@@ -96,72 +101,87 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// One turn of a server.
 fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Option<&str>) -> String {
     let mut line = String::new();
-    run(async {
-        let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
-            let client = server.client();
-            clients.push((server.connect(&client).await, client));
-        }
-        let memory = resident(server);
-        let hostile = match flood {
-            Some(kind) => Some(hostile::Hostile::begin(kind, server).await),
-            None => None,
-        };
-        let (used, began) = (used_by(server), clock::now());
-        let mut due = schedule(began, handshakes);
-        let (mut asking, mut shaking) = (JoinSet::new(), JoinSet::new());
-        let (client, address) = (server.client(), server.address);
-        while let Some((intended, of)) = due.recv().await {
-            let since = move || clock::now().minus(intended);
-            if let Some(connection) = of.map(|number| clients[number].0.clone()) {
+    let (begin, begun) = channel();
+    thread::scope(|scope| {
+        let shaking = scope.spawn(move || shake(server, &begun, handshakes));
+        run(async {
+            let mut clients = Vec::new();
+            for _ in 0..CONNECTIONS {
+                let client = server.client();
+                clients.push((server.connect(&client).await, client));
+            }
+            let memory = resident(server);
+            let hostile = match flood {
+                Some(kind) => Some(hostile::Hostile::begin(kind, server).await),
+                None => None,
+            };
+            let (used, began) = (used_by(server), clock::now());
+            begin.send(began).expect("the other thread waits for it");
+            let count = CONNECTIONS as u32;
+            let mut due = schedule(began, (0..count * QUESTIONS as u32).map(move |n| PERIOD * n / count));
+            let (mut asking, mut of) = (JoinSet::new(), clients.iter().cycle());
+            while let Some((intended, (connection, _))) = due.recv().await.zip(of.next()) {
+                let connection = connection.clone();
                 asking.spawn(async move {
                     let answered = tokio::time::timeout(support::PATIENCE, ask(&connection, &request(100, 0))).await;
-                    if answered.is_ok_and(|answer| answer.is_ok()) { since() } else { Nanos::MAX }
-                });
-            } else {
-                let connecting = client.connect(address, "localhost").expect("a local address");
-                shaking.spawn(async move {
-                    let connection = connecting.await.ok()?;
-                    Some((since(), connection.close(0_u32.into(), b"")).0)
+                    let is_answered = answered.is_ok_and(|answer| answer.is_ok());
+                    if is_answered { clock::now().minus(intended) } else { Nanos::MAX }
                 });
             }
-        }
-        let times = asking.join_all().await;
-        let (asked, lost) = (times.len(), times.iter().filter(|time| **time == Nanos::MAX).count());
-        let passed = clock::now().minus(began);
-        let share = |part: usize| (used_by(server)[part] - used[part]) as f64 / passed.get() as f64;
-        let (cpu, own) = (share(0), share(1));
-        let shaken: Vec<_> = shaking.join_all().await.into_iter().flatten().collect();
-        let count = shaken.len();
-        drop(hostile);
-        let memory = resident(server).saturating_sub(memory) / 1024;
-        let [p50, p99, p999] = quantiles(times, [0.5, 0.99, 0.999]);
-        let [h50, h99] = quantiles(shaken, [0.5, 0.99]);
-        let bulk = if with_bulk { bulk(server, &clients[0].0).await } else { String::new() };
-        let verdict = if own > CLIENT_CPU_MAX { "INVALID: the client is slow; " } else { "" };
-        line = format!(
-            "{name}, {handshakes}/s: {verdict}{lost} of {asked} lost, {p50} {p99} {p999}; {count} handshakes {h50} {h99}; \
-             CPU {cpu:.3}, client {own:.2}; {memory} MiB more; {bulk}\n",
-        );
+            let times = asking.join_all().await;
+            let (asked, lost) = (times.len(), times.iter().filter(|time| **time == Nanos::MAX).count());
+            let passed = clock::now().minus(began);
+            let share = |part: usize| (used_by(server)[part] - used[part]) as f64 / passed.get() as f64;
+            let (cpu, own) = (share(0), share(1));
+            let shaken = shaking.join().expect("it does not panic");
+            let count = shaken.len();
+            drop(hostile);
+            let memory = resident(server).saturating_sub(memory) / 1024;
+            let [p50, p99, p999] = quantiles(times, [0.5, 0.99, 0.999]);
+            let [h50, h99] = quantiles(shaken, [0.5, 0.99]);
+            let bulk = if with_bulk { bulk(server, &clients[0].0).await } else { String::new() };
+            let verdict = if own > CLIENT_CPU_MAX { "INVALID: the client is slow; " } else { "" };
+            line = format!(
+                "{name}, {handshakes}/s: {verdict}{lost} of {asked} lost, {p50} {p99} {p999}; {count} handshakes {h50} {h99}; \
+                 CPU {cpu:.3}, client {own:.2}; {memory} MiB more; {bulk}\n",
+            );
+        });
     });
     line
 }
 
-/// Sends the time of each question, with the number of its connection, and of each handshake, when
-/// it has come. A thread does this: the runtime's own timers may be a millisecond late.
-fn schedule(began: Nanos, handshakes: u32) -> UnboundedReceiver<(Nanos, Option<usize>)> {
-    let (count, end) = (CONNECTIONS as u32, PERIOD * QUESTIONS as u32);
-    let questions = (0..count * QUESTIONS as u32).map(|n| (PERIOD * n / count, Some((n % count) as usize)));
-    let shakes =
-        (0..handshakes * end.as_millis() as u32 / 1_000).map(|n| (Duration::from_secs(1) * n / handshakes, None));
-    let mut all: Vec<_> = questions.chain(shakes).collect();
-    all.sort_unstable();
+/// Makes handshakes from the time on that `begun` tells. Returns how long they took. The thread has
+/// the lowest priority: so a handshake does not delay the questions in the client.
+fn shake(server: &Server, begun: &Receiver<Nanos>, handshakes: u32) -> Vec<Nanos> {
+    // Every thread may lower its own priority, so this does not fail.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    let mut shaken = Vec::new();
+    run(async {
+        let Ok(began) = begun.recv() else { return };
+        let count = handshakes * (PERIOD * QUESTIONS as u32).as_millis() as u32 / 1_000;
+        let mut due = schedule(began, (0..count).map(move |n| Duration::from_secs(1) * n / handshakes));
+        let (mut shaking, client) = (JoinSet::new(), server.client());
+        while let Some(intended) = due.recv().await {
+            let connecting = client.connect(server.address, "localhost").expect("a local address");
+            shaking.spawn(async move {
+                let connection = connecting.await.ok()?;
+                Some((clock::now().minus(intended), connection.close(0_u32.into(), b"")).0)
+            });
+        }
+        shaken = shaking.join_all().await.into_iter().flatten().collect();
+    });
+    shaken
+}
+
+/// Sends each time after `began` when it has come. A thread does this: the runtime's own timers may
+/// be a millisecond late.
+fn schedule(began: Nanos, all: impl Iterator<Item = Duration> + Send + 'static) -> UnboundedReceiver<Nanos> {
     let (sender, receiver) = unbounded_channel();
-    std::thread::spawn(move || {
-        for (after, of) in all {
+    thread::spawn(move || {
+        for after in all {
             let intended = began.plus(after.into());
-            std::thread::sleep(intended.minus(clock::now()).into());
-            if sender.send((intended, of)).is_err() {
+            thread::sleep(intended.minus(clock::now()).into());
+            if sender.send(intended).is_err() {
                 break;
             }
         }
