@@ -1,9 +1,10 @@
 //! Do messages reach their shard, in order, from other shards and from threads, while a server runs
-//! and while it drains? Is each shard that asks for it told of a stop?
+//! and while it drains? Is each shard that asks for it told of a stop? Does each get what its
+//! predecessor handed over?
 
 use crate::support::prelude::*;
-use forebay::handler::Teller;
-use forebay::{Event, Out, Service};
+use forebay::handler::{HandedOver, Teller};
+use forebay::{Event, Out, Server, Service};
 
 const SHARDS: usize = 8;
 
@@ -90,4 +91,83 @@ fn messages_reach_their_shard_also_while_a_server_drains() {
         );
         assert!(fates.received == BATONS as u64 + events.iter().sum::<u64>(), "{policy}: {events:?} of {fates:?}");
     }
+}
+
+/// Each shard counts the requests whose second byte is 1, also those of servers before. A reply has
+/// the count.
+#[derive(Clone, Default)]
+struct Counting {
+    /// How many shards could not hand over.
+    alone: Arc<AtomicUsize>,
+}
+
+impl Service for Counting {
+    type Ticket = ();
+    type Shard = u64;
+
+    const SHARDS: usize = SHARDS;
+    const HEARS_STOP: bool = true;
+
+    fn shard(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::default().shard(arrival.bytes()[0].into()))
+    }
+
+    async fn handle(&self, count: &mut u64, event: Event<'_>, out: &mut Out<'_>) {
+        match event {
+            Event::Datagram(request) => {
+                *count += u64::from(request.bytes()[1]);
+                assert!(out.hand_over(vec![1]).is_err(), "the server does not stop");
+                out.reply().put(count.to_string().as_bytes()).expect("there is room");
+            }
+            Event::Message(message) => {
+                let handed_over: &HandedOver = message.downcast_ref().expect("there are no others");
+                *count += u64::from_be_bytes(handed_over.0[..].try_into().expect("a count"));
+            }
+            Event::Stopping => {
+                let handed_over = out.hand_over(count.to_be_bytes().to_vec());
+                self.alone.fetch_add(handed_over.is_err().into(), Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}
+
+// Method: three servers follow one another at one address. The first two hand over, and the last
+// one has no successor. Shard `n` gets `n` requests from each.
+#[test]
+fn the_shards_of_a_successor_get_the_state() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let counting = Counting::default();
+    let start = |udp| {
+        let server = Server::builder().listen(udp).admin(SocketAddr::from(([127, 0, 0, 1], 0))).workers(2);
+        let server = server.set("handover", path.to_str().expect("text")).bind().expect("a server");
+        let (udp, stop, counting) = (server.udp_address(), server.stop_handle(), counting.clone());
+        (udp, stop, thread::spawn(move || server.run(&counting)))
+    };
+    let (udp, mut stop, mut running) = start(listen().parse().expect("an address"));
+    let client = client_of(udp);
+    let ask = |shard: u8, more: u8| ask_from(&client, [shard, more]);
+    for server in 1..=3 {
+        for shard in 1..SHARDS as u8 {
+            (0..shard).for_each(|_| drop(ask(shard, 1)));
+        }
+        if server < 3 {
+            let (_, stop_successor, successor) = start(udp);
+            running.join().expect("no panic").expect("it hands over and ends");
+            (stop, running) = (stop_successor, successor);
+        }
+    }
+    assert_eq!(counting.alone.load(Ordering::SeqCst), 0, "each shard had a successor");
+    // The state arrives once the server before has ended.
+    for shard in 0..SHARDS as u8 {
+        await_until(|| ask(shard, 0) == (3 * shard).to_string(), "the state does not arrive");
+    }
+    stop.stop();
+    running.join().expect("no panic").expect("it ends");
+    assert_eq!(counting.alone.load(Ordering::SeqCst), SHARDS);
 }

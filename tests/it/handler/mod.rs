@@ -3,7 +3,6 @@
 mod aside;
 mod flows;
 mod fork;
-mod handed_over;
 mod handler_api;
 pub(crate) mod handlers;
 mod messages;
