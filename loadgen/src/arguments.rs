@@ -209,8 +209,8 @@ pub(crate) struct MergeArguments {
 /// search.
 const AMOUNT: [&str; 4] = ["rate", "load", "replay", "speed"];
 
-/// The flag `arg`, left out of the help if it is one of `refused`. It still has an error of its
-/// own.
+/// Hides `arg` in the help if it is one of `refused`. The parser still knows the flag, so a user
+/// who gives it reads why it is refused.
 fn hidden(arg: Arg, refused: &[&str]) -> Arg {
     let is_refused = refused.contains(&arg.get_id().as_str());
     arg.hide(is_refused)
@@ -373,8 +373,8 @@ Exit codes:
   4  the SLO does not hold, or for search at no rate
   5  failed while running, or the result could not be written";
 
-/// The most retries of a request. With the first attempt, these are as many attempts as a byte has
-/// bits.
+/// The most retries of a request. The first attempt and 7 retries fit into a byte, which has a bit
+/// for each attempt that had a reply.
 pub const RETRIES_MAX: u8 = 7;
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -28,11 +28,11 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
 /// The most values of a list of ranges.
 const LISTED_MAX: usize = 1_000;
 
-/// The values of `0.1..0.5:0.2,0.9`, each read by `one`. A range without a step has the `usual`
-/// one.
+/// Parses a list such as `0.1..0.5:0.2,0.9`, each number by `one`. A range without a step has the
+/// `usual` step.
 ///
 /// # Errors
-/// What `one` says, or what is wrong with a range.
+/// The error of `one`, or a message that names the wrong range.
 pub(crate) fn list(text: &str, usual: Option<&str>, one: fn(&str) -> Result<f64, String>) -> Result<Vec<f64>, String> {
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim) {
@@ -53,10 +53,10 @@ pub(crate) fn list(text: &str, usual: Option<&str>, one: fn(&str) -> Result<f64,
     Ok(values)
 }
 
-/// A duration above zero.
+/// Parses a duration above zero, such as `20us`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message for the user, if `text` is no duration or zero.
 pub(crate) fn positive(text: &str) -> Result<Nanos, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
@@ -64,10 +64,10 @@ pub(crate) fn positive(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// The number of workers, `given` by `flag` or as many as are `in_pools`.
+/// The number of workers: as `given` by `flag`, else the sum of the workers `in_pools`.
 ///
 /// # Errors
-/// That both are given and differ.
+/// A message for the user, if both are given and differ.
 pub(crate) fn workers(flag: &str, given: Option<u16>, in_pools: Option<usize>) -> Result<Option<usize>, String> {
     let given = given.map(usize::from);
     match (given, in_pools) {

@@ -131,8 +131,8 @@ pub fn paused() -> Nanos {
     PAUSED.get()
 }
 
-/// Notes that this thread's core has received requests that arrived up to `latest`, which may be
-/// after the core's own time.
+/// Records `latest`, the arrival time of the last request that this thread's core has received.
+/// Until the next [`start`], [`now`] returns at least `latest`.
 pub fn received(latest: Nanos) {
     RECEIVED_UNTIL.set(latest);
 }

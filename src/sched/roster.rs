@@ -63,7 +63,7 @@ impl Roster {
         self.asleep.iter().copied()
     }
 
-    /// Updates the properties of `worker`, which is awake, to those under `policy`.
+    /// Gives `worker`, which is awake, the pool and the role that it has under `policy`.
     pub fn follow(&mut self, worker: WorkerId, policy: &Policy) {
         self.seats[worker] = Seat::new(worker, policy);
     }
@@ -90,8 +90,8 @@ impl Roster {
         of_pool().find(|&sleeper| !self.is_watcher(sleeper)).or_else(|| of_pool().next())
     }
 
-    /// Passes the watcher's role to another sleeper, before the watcher works. Without a candidate,
-    /// the next worker that falls asleep takes the role.
+    /// Passes the watcher's role to another sleeper; call it before the watcher begins a job. If no
+    /// sleeper is a candidate, the next candidate that falls asleep takes the role.
     pub fn hand_on(&mut self) {
         let next = self.asleep().find(|&sleeper| self.seats[sleeper].candidate);
         self.watcher = next;

@@ -98,8 +98,8 @@ impl Place {
     }
 }
 
-/// How often a submitter checks a full queue for room. A full queue of the default size takes a
-/// worker longer than this to empty.
+/// How often a submitter checks a full queue for room. The queue does not run empty in between: a
+/// worker takes longer than this to empty a full queue of the default size.
 const ROOM_LOOK: Duration = Duration::from_micros(50);
 
 /// The shared state of a runtime, without its threads.

@@ -88,9 +88,7 @@ impl Signer {
     }
 
     /// Signs `item` and keeps the signature. Takes 20 us to 600 us, depending on the algorithm.
-    ///
-    /// # Errors
-    /// If the system gives no random numbers.
+    /// `None` if the key cannot sign, for lack of random numbers.
     pub(crate) fn sign(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
         let owner = item.owner.name;
         let mut data = self.head(item, now);

@@ -48,8 +48,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// How many answers of `exchange` came from another worker than the flow map predicts. Requests
-    /// that were not served do not count, because their replies name no worker.
+    /// Compares the worker that each reply names with the worker that `socket_of` predicts for the
+    /// request's flow. Requests that were not served do not count: their replies name no worker.
     pub(crate) fn of(socket_of: &[u16], exchange: &Exchange) -> Sockets {
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in exchange.schedule.iter().zip(&exchange.replies.last) {

@@ -1,8 +1,8 @@
 //! The end of the warm-up, found from the latency over time (`--find-warmup`).
 //!
-//! MSER-5 (White, 1997) leaves out the start without which the standard error of the mean is least.
-//! If that is about half of the values, they had not settled, and the rule says nothing. The
-//! values are medians of intervals: a stall or a loss does not move them.
+//! MSER-5 (White, 1997) leaves out as many first values as make the standard error of the mean
+//! smallest. If about half of the values would have to go, they have not settled, and the rule
+//! finds no warm-up. The values are medians of intervals, which a stall or a loss does not move.
 
 use crate::drive::{Exchange, schedule};
 use crate::plan::Plan;
@@ -11,13 +11,13 @@ use forebay::time::Nanos;
 
 /// Intervals of the measured time.
 const INTERVALS: u64 = 200;
-/// What is about the least error, as a multiple of it.
+/// Errors up to this multiple of the least error count as equal to it.
 const ABOUT: f64 = 1.1;
 /// MSER-5 takes the means of this many neighbours.
 const NEIGHBOURS: usize = 5;
 
-/// `plan` with the warm-up of its run, as long as it is found to be, and by how many seconds that
-/// is longer. The last is `None` unless asked for, and `None` in it if it is not found.
+/// `plan` with the warm-up that was found in the run, and the seconds by which it is longer than
+/// `--warmup`. The seconds are `None` without `--find-warmup`, `Some(None)` if none was found.
 pub(crate) fn left_out(plan: &Plan, exchange: &Exchange) -> (Plan, Option<Option<f64>>) {
     let found = plan.finds_warmup.then(|| found(plan, exchange));
     let more = found.flatten().unwrap_or(Nanos::ZERO);
@@ -44,8 +44,9 @@ fn found(plan: &Plan, exchange: &Exchange) -> Option<Nanos> {
     settled(&means).map(|first| length.times((first * NEIGHBOURS) as u64))
 }
 
-/// The first of `values` that belongs to the steady state. It is the first one with about the least
-/// error. The least one itself would leave out more by chance.
+/// The number of the first of `values` that belongs to the steady state, by MSER. It is the first
+/// start whose error is within [`ABOUT`] of the least. The least error alone often comes later, by
+/// chance, and would leave out too much. `None` if the values do not settle by half of them.
 fn settled(values: &[f64]) -> Option<usize> {
     let (half, last) = (values.len() / 2, *values.last()?);
     let (mut sum, mut squares, mut errors) = (0.0, 0.0, vec![0.0; values.len()]);

@@ -42,8 +42,8 @@ pub(crate) struct Given<'a> {
     pub(crate) watchdog: Option<Duration>,
 }
 
-/// Accepts successors at `door`, and passes each to `asked`, until the writing end of `end` is
-/// closed.
+/// Accepts successors that connect to the Unix socket `door`, and calls `asked` for each. Returns
+/// when the other end of the pipe `end` is closed.
 pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     loop {
         let mut ready =

@@ -97,8 +97,8 @@ impl Tally {
         }
     }
 
-    /// The same tally, for workers that share all work at `load`. A request takes `beside` more
-    /// than its cost. Confidence intervals need both figures, and the run cannot show them.
+    /// The same tally, with the memory of its queue, which widens its confidence intervals. Assumes
+    /// that workers share all work at `load`, and that a request takes `beside` more than its cost.
     pub fn of_queue(self, load: f64, beside: Nanos) -> Tally {
         let (count, beside) = (self.latency_us.all().answered().max(1) as f64, beside.as_secs_f64());
         let (mean, square) = (self.cost_sum / count, self.cost_squares / count);

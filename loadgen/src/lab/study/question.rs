@@ -74,7 +74,7 @@ impl<'a> Question<'a> {
     }
 
     /// The figure of `goal` for requests that never wait and take `beside` more than their cost.
-    /// The percentile is lowered by `doubt` standard errors.
+    /// Sampled costs are uncertain, so the quantile is lowered by `doubt` of its standard errors.
     fn alone(&self, goal: &Goal, beside: Nanos, doubt: f64) -> f64 {
         let fit = self.scenario.fit(1.0);
         let times = goal.class.map_or(&fit.times, |class| &fit.of_class[usize::from(class)]);

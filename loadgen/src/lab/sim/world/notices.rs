@@ -7,8 +7,8 @@ use forebay::inside::sched::bounds::LOOK_MAX;
 use forebay::inside::sched::{Noticed, Watch, WorkerId};
 use forebay::time::Nanos;
 
-/// How a worker's job notices arrivals by the kernel. At each arrival the kernel raises a mark for
-/// one worker, and the next checkpoint of its job sees the mark (`runtime/notice`).
+/// The state of a worker's notice. When a datagram arrives, the kernel sets a bit for one worker.
+/// The next checkpoint of that worker's job sees the bit (`runtime/notice`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The job does not wait for a notice.
@@ -16,7 +16,7 @@ pub(crate) enum Notice {
     Off,
     /// The job waits for a notice.
     Armed,
-    /// Something has arrived since then, and the mark is raised.
+    /// A datagram has arrived since then, and the bit is set.
     Raised,
 }
 
