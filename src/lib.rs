@@ -2,10 +2,10 @@
 //!
 //! # Code map
 //!
-//! Modules are listed from the edge of the server down, and each imports only modules below it.
+//! Modules are listed from the top layer down. Each imports only modules below it.
 //! `tests/it/sources/imports.rs` checks this. Modules without a link are private.
 //!
-//! - `cli`: `main` makes a command-line program of a handler, as `forebay serve` is one;
+//! - `cli`: `main` turns a handler into a command-line program, such as `forebay serve`;
 //! - `config`: turns flags, environment and file into a checked `Config`;
 //! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
@@ -14,7 +14,7 @@
 //! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches); neither imports the
 //!   other;
 //! - `sched`: the policies, and the worker as a state machine without input and output;
-//! - `output`: writes to standard output and standard error, which may be full or unread;
+//! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
 //! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
 //!   `queue`, `trace`, [`metrics`], [`fate`], [`time`].
 //!
@@ -26,38 +26,38 @@
 //! | backlog | jobs that wait in a deque, a queue or a socket |
 //! | balancer | assigns each request of a fleet to one of its servers |
 //! | batch | datagrams received, or replies sent, by one system call |
-//! | checkpoint | the only kind of place where a handler may be interrupted: preemption is cooperative |
+//! | checkpoint | a point in a handler where the policy may take the worker back: preemption is cooperative |
 //! | child | a part of a request that runs as a job of its own, after a fork |
 //! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
 //! | continuation | a request that has run and is not finished: after a yield, a hop or a join |
 //! | fate | how a datagram ended; each has exactly one |
 //! | fleet | equal servers behind a balancer, in virtual time |
-//! | flow | requests with one key, of which one is served at a time; in the network's sense, the datagrams from one port to another |
-//! | gate | a filter by which the kernel drops datagrams before their sockets under overload; at a stop it drops all |
+//! | flow | requests with one key, served one at a time; of datagrams: those from one address and port to another |
+//! | gate | a kernel filter that drops datagrams before they enter a socket: some under overload, all at a stop |
 //! | goodput | requests answered in time, per second |
 //! | group | workers of a large server with queues, sleepers and a watch set of their own |
 //! | hop | a handler's move to another pool |
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |
 //! | job | what a worker runs: a fresh request, a continuation or a child |
 //! | level | a range of CPU time already used; requests of lower levels go first |
-//! | light, heavy | a request that uses less, or more, CPU time than the slice after which requests yield |
+//! | light, heavy | a request that has used less, or more, CPU time than the policy's limit, such as a slice |
 //! | look | a poll of the watch set by a worker, also at a checkpoint of a running job |
 //! | notice | a bit that the kernel raises for a running job when a datagram arrives |
 //! | packet | the memory of one request and its reply |
 //! | policy | the rules by which workers choose what to run, as data |
 //! | pool | workers that share a queue |
-//! | quantum, slice | CPU time after which a policy may want a worker back |
-//! | shard | of a queue: one of the bounded queues that act as one; of flows or a service: requests that are served one at a time |
+//! | quantum, slice | CPU time after which a request has to yield if others wait |
+//! | shard | of a queue: one of several bounded queues that act as one; of a service: a part of its state, used by one request at a time |
 //! | shed | end a well-formed request unserved, because of load |
 //! | slip | how late the load generator sent a request |
 //! | slowdown | latency divided by service time |
-//! | standing queue | a queue that fills faster than it is served, after CoDel; requests that waited too long are shed from it |
+//! | standing queue | a queue that only requests older than a target have left for some time, as in CoDel; the server sheds its requests sooner |
 //! | steal | take jobs from another worker, the victim; the taker is the thief |
 //! | trace | the requests of a run with their times, for replay |
 //! | turn | one round of a worker: search, run, place what became ready, or rest |
 //! | validated | of a source: the handler or `--trusted-networks` vouches that its address is not forged |
 //! | wait slot | the place of a request while it waits for its children |
-//! | watch set, watcher | the sockets of busy workers, and the one sleeping worker that the kernel wakes when one of these holds something |
+//! | watch set, watcher | the sockets of busy workers; the one sleeping worker that the kernel wakes when a datagram arrives there |
 //! | yield | give the worker back at a checkpoint, and wait in a queue |
 
 // A test may be longer than a screen.

@@ -1,4 +1,4 @@
-//! Handlers made of closures.
+//! Handlers that call a closure.
 
 use super::{Handler, Reply, Request};
 
@@ -6,8 +6,8 @@ use super::{Handler, Reply, Request};
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerFn<C>(C);
 
-/// A handler that calls `serve` for each request. Use it for cheap requests only: without a
-/// checkpoint, nothing can take the worker back.
+/// A handler that calls `serve` for each request. Use it for cheap requests only: a closure has no
+/// checkpoint at which a policy could take the worker back.
 ///
 /// ```no_run
 /// use forebay::config::Config;

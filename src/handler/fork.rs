@@ -9,17 +9,17 @@ use std::task::{Context, Poll};
 /// Makes `work` a child of the running request. Another worker may run it. `.await` on the returned
 /// handle joins the child and gives its result.
 ///
-/// Other workers see new children at the handler's next `.await` of this module. If no worker has
-/// begun a child by the time that the handler awaits it, the handler runs the child itself. So a
-/// child that finds no free worker, or no room in a queue, costs little more than a call. While a
-/// handler waits for a child on another worker, its own worker runs other jobs.
+/// Other workers see new children once the handler awaits a future of this module. If no worker has
+/// begun a child when the handler awaits it, the handler runs the child itself. So a child that
+/// finds no free worker, or no room in a queue, costs little more than a call. While a handler
+/// waits for a child on another worker, its own worker runs other jobs.
 ///
 /// A child runs as a handler does, and is queued like a heavy request. So a handler that yields may
 /// wait behind its own children. A child may pass checkpoints, hop and fork; it shares its
 /// request's deadline. When a child panics, the request ends as `failed` and its other children are
 /// cancelled. A child whose [`Fork`] is dropped is cancelled: it never begins, or ends at its next
-/// checkpoint. It may outlast its request until then, so it must own its data, or share the data in
-/// an `Arc`.
+/// checkpoint. So a child may outlast its request, and must own its data, or share the data in an
+/// `Arc`.
 ///
 /// Each child costs two allocations: the child, and its pinned future.
 ///

@@ -9,22 +9,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A preemption point: here the policy may move the handler to another worker, or end it. Costs 1
-/// to 2 ns while no other work wants the worker. One in up to 16 checkpoints reads the clock.
+/// to 2 ns while no other work wants the worker. At most 16 checkpoints share one reading of the
+/// clock.
 pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
     Once(Some(continuation::checkpoint_pauses))
 }
 
 /// Moves the rest of the handler to the workers of `pool`, numbered in the order of `--pools`. Pool
-/// 0 receives datagrams. Under a policy without that pool, or already there, it is a [`checkpoint`]
-/// that always asks the policy.
+/// 0 receives datagrams. If the policy lacks that pool, or the handler already runs there, `hop` is
+/// a [`checkpoint`] that always asks the policy.
 pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
     Once(Some(move || continuation::pauses_for(Resume::In(pool))))
 }
 
 /// Runs `work` that has no checkpoint and may take long, such as a signature or a compression call.
-/// Finished replies leave first. At least one worker never runs such work, so light requests find a
-/// worker. When all others run it, the request waits. Policies with pools, and `isolated`, set no
-/// such limit.
+/// The worker first sends finished replies. At least one worker never runs such work, so light
+/// requests find a worker. If all other workers run such work, the request waits. Policies with
+/// pools, and `isolated`, set no such limit.
 ///
 /// On a worker, the handler returns to the scheduler before and after `work`. Elsewhere `work` runs
 /// at once.
@@ -35,12 +36,12 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The result of `work` that has no checkpoint and may take long, such as a signature. It runs on a
-/// helper thread at the kernel's lowest ordinary priority, and the handler waits without keeping a
-/// worker. So it delays other requests far less than [`uninterrupted`] does, even with a worker on
-/// each CPU. It is itself the last to get one. `work` owns what it uses, and goes on if the
-/// handler is dropped meanwhile. If 64 pieces of work wait for each CPU, it runs
-/// [uninterrupted](uninterrupted).
+/// Runs `work` on a helper thread, and returns its result. For work without a checkpoint that may
+/// take long, such as a signature. The handler waits without keeping a worker. The helper thread
+/// has the kernel's lowest ordinary priority. So `work` delays other requests far less than
+/// [`uninterrupted`] does, even with a worker on each CPU, but gets a CPU last. `work` owns the
+/// data that it uses, and continues if the handler is dropped. If 64 pieces of work per CPU wait
+/// already, it runs [uninterrupted](uninterrupted).
 ///
 /// # Panics
 /// When `work` panics.
@@ -64,8 +65,9 @@ pub async fn sleep(duration: impl Into<Duration>) {
     tokio::time::sleep(duration.into()).await;
 }
 
-/// The result of `work`, or `None` after `duration`. `work` is then dropped at its next wait. Work
-/// that never waits, such as a loop of checkpoints, is not cut short; a deadline ends it.
+/// Runs `work` and returns its result, or `None` if that takes longer than `duration`. After that
+/// time `work` is dropped at its next wait. Work that never waits, such as a loop of checkpoints,
+/// runs to its end; only a deadline ends it sooner.
 ///
 /// # Panics
 /// Outside of a server's worker.
@@ -73,8 +75,7 @@ pub async fn timeout<W: Future>(duration: impl Into<Duration>, work: W) -> Optio
     tokio::time::timeout(duration.into(), work).await.ok()
 }
 
-/// A future that returns to the worker once, if the function says so. It is ready when polled
-/// again.
+/// A future that is pending at its first poll if the function returns true, and ready at the next.
 struct Once<F>(Option<F>);
 
 impl<F: Fn() -> bool + Unpin> Future for Once<F> {

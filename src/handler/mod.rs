@@ -1,9 +1,9 @@
 //! Handlers: the code that a server runs for each request.
 //!
-//! A [`Handler`] is an `async fn` in a straight line. Its future is the continuation: the compiler
-//! checks that it may move between threads. At a [`checkpoint`] the policy may take the worker
-//! back. A [`hop`] moves the handler to another pool. [`fork`] makes children that other workers
-//! may run. [`handler_fn`] makes a handler of a closure.
+//! A [`Handler`] has one `async fn` that serves a request. One worker may pause its future and
+//! another may continue it, so the compiler checks that the future is `Send`. At a [`checkpoint`]
+//! the policy may take the worker back. [`hop`] moves the handler to another pool. [`fork`] makes
+//! children that other workers may run. [`handler_fn`] turns a closure into a handler.
 //!
 //! ```
 //! use forebay::fate::Malformed;
@@ -66,30 +66,32 @@ use std::future::Future;
 /// A service: turns the bytes of a request into the bytes of a reply.
 ///
 /// Only [`Handler::handle`] is required. By default every datagram is admitted in class 0, and
-/// unserved requests get no answer. All workers share one handler. A wrapper owns a handler, and
-/// forwards what it does not change.
+/// unserved requests get no answer. All workers share one handler. A wrapper is a handler that owns
+/// another one, and forwards the calls that it does not change.
 ///
-/// **A reply must never be a valid request of the same protocol**, and neither may what
-/// [`Handler::refuse`] writes. Source addresses can be forged: one datagram that claims to come
-/// from another server would make two servers answer each other for ever. The server rejects
-/// datagrams from its own address, from broadcast or multicast addresses, and from
-/// `--reject-source-ports`. It cannot recognise a second server. So give requests a mark that
-/// replies lack: a bit in the header, as in DNS, or a kind, as in the bench protocol. `admit` or
-/// `handle` must ignore datagrams without the mark.
+/// **A reply must never be a valid request of the same protocol.** The same holds for an answer of
+/// [`Handler::refuse`]. Source addresses can be forged: one datagram that claims to come from
+/// another server would make two servers answer each other for ever. The server rejects datagrams
+/// from its own address, from broadcast or multicast addresses, and from `--reject-source-ports`.
+/// It cannot recognise a second server. So give requests a mark that replies lack: a bit in the
+/// header, as in DNS, or a kind, as in the bench protocol. `admit` or `handle` must ignore
+/// datagrams without the mark.
 pub trait Handler: Sync {
-    /// What [`Handler::admit`] keeps of a request until it ends: a number to echo, the parsed
-    /// message, an `Option<Arc<..>>`. `()` keeps nothing. At the request's end, whatever that is,
-    /// its worker drops the ticket and puts the default in its place. So the default must cost
-    /// nothing. A ticket without a destructor is left where it is.
+    /// Data that [`Handler::admit`] stores with the request until it ends: a number to echo, the
+    /// parsed message, an `Option<Arc<..>>`. `()` stores nothing. However the request ends, its
+    /// worker drops the ticket and puts the default in its place. So the default must cost nothing.
+    /// A ticket without a destructor stays in its place.
     type Ticket: Default + Send + Sync;
 
-    /// The classes' names in metrics: all different, none of them `all`, each a letter, then
-    /// letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks them.
+    /// The names of the classes in metrics. Each name begins with a letter, and has only letters,
+    /// digits and `_`. All are different, and none is `all`.
+    /// [`Server::run`](crate::server::Server::run) checks them.
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
 
-    /// The names, in metrics, of the handler's own reasons to reject. [`Rejected::because`] takes
-    /// an index into them. At most [`REASONS`](fate::REASONS), all different and none of the
-    /// server's ([`fate::Malformed`], [`fate::Refused`]): a letter, then letters, digits and `_`.
+    /// The names in metrics of the handler's own reasons to reject a request, at most
+    /// [`REASONS`](fate::REASONS). [`Rejected::because`] takes an index into this list. Each name
+    /// begins with a letter, and has only letters, digits and `_`. All are different, and none is a
+    /// reason of the server ([`fate::Malformed`], [`fate::Refused`]).
     /// [`Server::run`](crate::server::Server::run) checks them.
     const REASON_NAMES: &'static [&'static str] = &[];
 
@@ -113,8 +115,8 @@ pub trait Handler: Sync {
     /// number of waiting requests, so give the wait a [`timeout`], or the request a deadline. A
     /// future that nothing can wake any more ends as `stalled`.
     ///
-    /// The server keeps room for many futures, and moves one when its request begins. So put what
-    /// is large and rare into a box: `Box::pin(self.rare_case(..)).await`.
+    /// The server keeps room for many futures, and moves each one when its request begins. So box a
+    /// large part that seldom runs: `Box::pin(self.rare_case(..)).await`.
     ///
     /// The future may be dropped at any [`checkpoint`] and during any wait: when the deadline
     /// passes, the server stops, or a child fails.
@@ -123,16 +125,16 @@ pub trait Handler: Sync {
     /// A panic is caught; the request ends as `failed` and the worker continues.
     fn handle(&self, request: Request<'_, Self::Ticket>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
-    /// Writes the answer to a request that was not served. An empty answer is not sent. There is
-    /// room for as many bytes as the request has; a validated sender may have more, see
-    /// [`Admitted::reply_limit`]. After a panic or an overflow here nothing is sent. With
-    /// `--shed-answers silence`, shed requests do not come here.
+    /// Writes the answer to a request that was not served. An empty answer is not sent. The answer
+    /// may be as long as the request; a validated sender may get more, see
+    /// [`Admitted::reply_limit`]. If this method panics or overflows the reply, nothing is sent.
+    /// With `--shed-answers silence`, the server does not call it for shed requests.
     fn refuse(&self, request: Request<'_, Self::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
         let _ = (request, unserved, reply);
     }
 
-    /// Adds to a finished reply what only the server knows, such as its times. Called for each
-    /// datagram of the reply, in order, with that datagram's bytes.
+    /// Adds data to a finished reply that only the server knows, such as its times. Called for each
+    /// datagram of the reply, in order, with the bytes of that datagram.
     fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
         let _ = (request, served, reply);
     }
@@ -161,14 +163,13 @@ pub struct Served {
 pub struct Unserved {
     /// How the request ended; never [`Status::Ok`].
     pub status: Status,
-    /// How long the client should wait before it sends the request again: the time in which all
-    /// requests that wait now will have left. Zero if unknown, or if sending it again would not
-    /// help.
+    /// How long the client should wait before it sends the request again: the time until all
+    /// requests that wait now have left. Zero if this is unknown, or if a retry would not help.
     pub retry_after: Nanos,
 }
 
 impl Unserved {
-    /// An ending without a time to retry; for tests of [`Handler::refuse`].
+    /// Makes a value without a time to retry, for tests of [`Handler::refuse`].
     pub const fn new(status: Status) -> Unserved {
         Unserved { status, retry_after: Nanos::ZERO }
     }

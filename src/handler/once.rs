@@ -26,7 +26,7 @@ const ANSWER_MAX: usize = 1_232;
 #[derive(Debug)]
 pub struct Once<H> {
     inner: H,
-    /// Direct-mapped cache: an identity has one place, and several identities share it.
+    /// Direct-mapped cache: an identity has one place, which it shares with other identities.
     answers: Box<[Mutex<Answer>]>,
     kept_for: Nanos,
 }
@@ -45,8 +45,8 @@ impl<H> Once<H> {
     }
 
     /// Also caches up to `most` answers for `kept_for` after they were made, and answers later
-    /// repeats from the cache. Only answers of one datagram of at most 1,232 bytes are kept, and
-    /// each place takes that much memory. A newer answer may replace an older one.
+    /// repeats from the cache. The cache keeps only answers of one datagram of at most 1,232 bytes,
+    /// and reserves that much memory for each. A newer answer may replace an older one.
     pub fn keeping(self, most: usize, kept_for: impl Into<Nanos>) -> Once<H> {
         let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
         Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for: kept_for.into(), ..self }

@@ -1,5 +1,5 @@
-//! Datagrams that a service sends beside its replies. They are kept on the worker's thread, and
-//! leave with its replies.
+//! Datagrams that a service sends beside its replies. The worker's thread keeps them, and sends
+//! them with its replies.
 
 use super::Out;
 use crate::fate::ShardSend;
@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 1 << 18;
 /// Calls of [`Out::send`] that a worker keeps until it sends.
 const CALLS_MAX: usize = 1_024;
 
-/// What [`Out::send`] sends: one datagram, or several of one length.
+/// Bytes for [`Out::send`], as one datagram or as several of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     bytes: &'a [u8],
@@ -30,22 +30,22 @@ impl<'a> Transmit<'a> {
     }
 
     /// Cuts the bytes into datagrams of `segment` bytes each, at least one; the last one may be
-    /// shorter. They leave as one GSO batch where the device can cut.
+    /// shorter. They leave as one GSO batch if the network device can cut it.
     #[must_use]
     pub const fn segments(self, segment: usize) -> Transmit<'a> {
         Transmit { segment: if segment == 0 { 1 } else { segment }, ..self }
     }
 
-    /// Sends from this address of the server, as [`Arrival::local`](super::Arrival::local) tells
-    /// it. Otherwise it is the first address of the receiver's family.
+    /// Sends from this address of the server, which [`Arrival::local`](super::Arrival::local)
+    /// returns. By default the source is the server's first address of the receiver's family.
     #[must_use]
     pub const fn from(self, local: SocketAddr) -> Transmit<'a> {
         Transmit { from: Some(local), ..self }
     }
 
-    /// The service vouches that the receiver's address is not forged: it has answered with what
-    /// only it could have received. To other addresses go at most as many bytes as
-    /// `--amplification` allows for what came from there in the same second, replies included.
+    /// States that the receiver's address is not forged, because a datagram from there contained
+    /// something that only its owner can have received. Any other address gets at most
+    /// `--amplification` bytes for each byte from there in the same second, replies included.
     #[must_use]
     pub const fn validated(self) -> Transmit<'a> {
         Transmit { validated: true, ..self }
@@ -62,11 +62,11 @@ impl<'a> Transmit<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The worker keeps as much as it may, 1,024 calls or 256 KiB, until it sends. That is at the
-    /// next checkpoint at which it takes the handler back, or when the event ends.
+    /// The worker already keeps 1,024 calls or 256 KiB to send. It sends them at the next
+    /// checkpoint at which the policy takes the worker back, or when the event ends.
     #[error("the worker has as much to send as it keeps")]
     Full,
-    /// The address is not [validated](Transmit::validated), and as much as is allowed went there.
+    /// The address is not [validated](Transmit::validated), and got as many bytes as are allowed.
     #[error("the address may be forged, and got what it may")]
     Unproven,
     /// The server has no such address, or none of this family.
@@ -77,10 +77,10 @@ pub enum SendError {
 crate::time::show_as_text!(SendError);
 
 impl Out<'_> {
-    /// Sends datagrams beside the reply, to any address, from any event. They leave together with
-    /// the replies of this worker: at the next checkpoint at which it takes the handler back, or
-    /// when the event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them,
-    /// as any datagram.
+    /// Sends datagrams beside the reply, to any address, from any event. They leave with the
+    /// replies of this worker: when the policy takes the worker back at a checkpoint, or when the
+    /// event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them, as any
+    /// datagram.
     ///
     /// ```
     /// use forebay::handler::Transmit;
@@ -134,13 +134,13 @@ impl Out<'_> {
     }
 }
 
-/// What a service may send, and from where.
+/// Chooses source addresses for the datagrams of a service, and limits their bytes.
 pub(crate) trait Way: Sync {
-    /// The number of the server's address from which to send to `to`, `from` if it says so. And the
-    /// address to name, where the socket is bound to all.
+    /// The number of the server's address that sends to `to`: that of `from`, if it is given. If
+    /// that socket is bound to a wildcard address, also the source address to set.
     fn source(&self, to: &SocketAddr, from: Option<SocketAddr>) -> Option<(u8, Option<IpAddr>)>;
 
-    /// Whether so many bytes may go to `to`, which may be forged.
+    /// Whether `bytes` bytes may go to `to`, an address that may be forged.
     fn allows(&self, to: IpAddr, bytes: usize) -> bool;
 }
 
@@ -150,12 +150,12 @@ impl std::fmt::Debug for dyn Way + '_ {
     }
 }
 
-/// What one worker keeps until it sends.
+/// The calls that one worker keeps until it sends them.
 #[derive(Default)]
 pub(crate) struct Bag {
     bytes: Vec<u8>,
     calls: Vec<Call>,
-    /// Calls without room, and those that may be forged.
+    /// Refused calls: for lack of room, and because the address may be forged.
     refused: [u64; 2],
 }
 
@@ -174,7 +174,7 @@ thread_local! {
     static ANY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes room on the calling thread, so that no event has to.
+/// Allocates the memory of the calling thread, so that no event has to allocate.
 pub(crate) fn open() {
     BAG.with_borrow_mut(|bag| {
         bag.bytes.reserve_exact(BYTES_MAX);
@@ -188,7 +188,7 @@ pub(crate) fn any() -> bool {
     ANY.get()
 }
 
-/// Calls `send` with what this thread has, which then has nothing any more.
+/// Calls `send` with all calls that this thread keeps, then removes them.
 pub(crate) fn drain(send: impl FnOnce(&Bag)) {
     ANY.set(false);
     let mut bag = BAG.take();
@@ -219,7 +219,7 @@ impl Bag {
         })
     }
 
-    /// How often each reason was why nothing was sent.
+    /// The number of refused calls by reason.
     pub(crate) fn refused(&self) -> [(ShardSend, u64); 2] {
         [(ShardSend::Full, self.refused[0]), (ShardSend::Unproven, self.refused[1])]
     }

@@ -5,8 +5,8 @@ use std::{fmt, io};
 
 /// The reply that a handler writes into. It has room for as many bytes as the request has. So a
 /// request with a forged source address cannot amplify traffic to the address's owner. There is
-/// more room where the handler [allows it](super::Admitted::reply_limit) and the sender may get
-/// more.
+/// more room if the handler [allows it](super::Admitted::reply_limit) and the limits for the sender
+/// do too.
 ///
 /// A write that does not fit writes nothing and marks the reply as overflowed, even if the error is
 /// ignored. An overflowed reply is never sent, not even in part: the request ends as `failed` with
@@ -23,13 +23,13 @@ pub struct Reply<'a> {
     overflowed: bool,
     /// Whether the handler tried to begin more than [`DATAGRAMS_MAX`] datagrams.
     pub(crate) too_many: bool,
-    /// How the request ends that the handler has given up, and the number of its own reason.
+    /// How the request ends if the handler has given it up, and the index of the handler's reason.
     pub(crate) given_up: Option<(GiveUp, u8)>,
     /// The place of the event's class, on a server.
     pub(crate) class: Option<&'a mut u8>,
 }
 
-/// How a request ends that its handler gives up; see [`Reply::give_up`].
+/// How a request ends if its handler gives it up; see [`Reply::give_up`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUp {
@@ -55,7 +55,8 @@ pub struct Overflow {
 
 crate::time::show_as_text!(Overflow);
 
-/// An error: there is no room for one more, or the server has stopped. Returns a message or work.
+/// An error: there is no room for one more, or the server has stopped. Gives back the message or
+/// the work that was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are as many as may be, or the server has stopped")]
 #[non_exhaustive]
@@ -183,23 +184,24 @@ impl<'a> Reply<'a> {
         self.extents.set_bytes(self.len() + count);
     }
 
-    /// Cuts the reply to `length` bytes and drops datagrams that begin behind them. A shorter reply
-    /// stays as it is. The mark of an overflow stays.
+    /// Cuts the reply to `length` bytes, and drops datagrams that begin after them. A shorter reply
+    /// does not change. The overflow mark stays.
     pub fn truncate(&mut self, length: usize) {
         self.extents.truncate(length);
     }
 
-    /// Empties the reply: removes its bytes, its datagrams and the mark of an overflow. It also
-    /// cancels [`Reply::give_up`].
+    /// Empties the reply: removes its bytes, its datagrams and the overflow mark. Also cancels
+    /// [`Reply::give_up`].
     pub fn clear(&mut self) {
         self.extents = Extents::default();
         (self.overflowed, self.too_many, self.given_up) = (false, false, None);
     }
 
-    /// Ends the request as `end` says once `handle` ends. What was written is not sent;
-    /// [`Handler::refuse`](super::Handler::refuse) writes the answer. It counts under the handler's
-    /// own `reason`, an index into [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). With an
-    /// index out of range it counts without one, a failed request as `given_up`.
+    /// Gives the request up: when `handle` returns, it ends as `end`. The written bytes are not
+    /// sent; [`Handler::refuse`](super::Handler::refuse) writes an answer instead. The request
+    /// counts under `reason`, an index into
+    /// [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). If the index is out of range, it
+    /// counts without a reason, or as `given_up` if it failed.
     ///
     /// ```
     /// use forebay::handler::GiveUp;
@@ -225,9 +227,9 @@ impl<'a> Reply<'a> {
         self.given_up = Some((end, reason));
     }
 
-    /// Counts the event in this class, where only `handle` can know it, such as after a decryption.
-    /// The event counts there however it ends, and with all of its time. Classes above the largest
-    /// count as the largest. Policies still use the class of
+    /// Counts the event in `class`. Use it if only `handle` can know the class, for example after a
+    /// decryption. The event counts there however it ends, and with all of its time. Classes above
+    /// the largest count as the largest. Policies still use the class of
     /// [`Admitted::class`](super::Admitted::class).
     pub fn set_class(&mut self, class: u8) {
         self.class.iter_mut().for_each(|place| **place = class);
@@ -250,8 +252,8 @@ impl io::Write for Reply<'_> {
     }
 }
 
-/// The most datagrams in a reply. It bounds what one request costs, and the packet headers sent to
-/// a source that may be forged.
+/// The most datagrams in a reply. It bounds the cost of one request, and the packet headers that a
+/// source gets that may be forged.
 const DATAGRAMS_MAX: usize = 8;
 
 /// Where each datagram of a reply begins. Positions take two bytes, because every packet holds one

@@ -1,4 +1,5 @@
-//! A datagram as its handler sees it: at arrival, the handler's decision, and as a request.
+//! A datagram at its arrival, the handler's decision to admit or reject it, and the request that it
+//! becomes.
 
 use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
@@ -67,7 +68,8 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// A request to be served, with what [`Handler::admit`](super::Handler::admit) says of it.
+/// The decision of [`Handler::admit`](super::Handler::admit) to serve a request, and the request's
+/// properties.
 ///
 /// ```
 /// use forebay::handler::Admitted;
@@ -146,19 +148,18 @@ impl<T> Admitted<T> {
 
     /// Names the shard of a [`Service`](super::Service) that the request belongs to: `number`
     /// modulo the number of shards. For protocols whose keys contain the shard, as connection IDs
-    /// of QUIC can. Then clients choose the shard; if they must not, name the
-    /// [flow](Admitted::flow).
+    /// of QUIC can. Clients then choose their shard. If they must not, use [`Admitted::flow`].
     pub fn shard(self, number: u32) -> Admitted<T> {
         Admitted { shard: Some(Shard::Number(number)), ..self }
     }
 
-    /// Sets the identity of the request. While the server holds a request, others with the same
-    /// identity are dropped and end as `duplicate`; one answer serves all. Without an identity,
-    /// equal requests stay different: two equal payments are two.
+    /// Sets the identity of the request. While the server holds a request, it drops others with the
+    /// same identity, which end as `duplicate`: the client gets one answer. Requests without an
+    /// identity are all served, even if they are equal: two equal payments are two.
     ///
-    /// The key must be as good as random, as [`Arrival::identity`] makes it. When the table of
-    /// identities is full, repeats are served too. [`Once`](super::Once) also answers later
-    /// repeats.
+    /// The key must be as good as random, like those of [`Arrival::identity`]. While the table of
+    /// identities is full, the server serves repeats too. [`Once`](super::Once) also answers
+    /// repeats that come after the answer.
     pub fn identity(self, key: u64) -> Admitted<T> {
         Admitted { identity: Some(key), ..self }
     }
@@ -168,9 +169,9 @@ impl<T> Admitted<T> {
         Admitted { deadline: Some(after.into()), ..self }
     }
 
-    /// Sets the expected CPU time. With a deadline, a request that could not end in time does not
-    /// begin, but only once it has waited for half of its deadline. Without a cost, measured
-    /// service times are used instead.
+    /// Sets the expected CPU time. Once a request has waited for half of its deadline, the server
+    /// begins it only if it can end in time. Without an expected CPU time, the server uses measured
+    /// service times.
     pub fn cost(self, expected: impl Into<Nanos>) -> Admitted<T> {
         Admitted { cost: Some(expected.into()), ..self }
     }
@@ -190,7 +191,7 @@ impl<T> Admitted<T> {
     }
 }
 
-/// How a request names its shard, which serves one request at a time.
+/// How [`Admitted`] names the shard of a request. A shard serves one request at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shard {
     /// The shard that the key of the request's flow hashes to.
@@ -213,7 +214,7 @@ pub enum Rejected<T = ()> {
     OverRate(Admitted<T>),
     /// A request that is neither served nor answered.
     Ignored,
-    /// One of the other variants, counted under the handler's own reason; see
+    /// One of the other variants, counted under a reason of the handler's own; see
     /// [`Rejected::because`].
     Because(Because<T>),
 }
@@ -269,8 +270,8 @@ pub struct Because<T = ()> {
     pub(crate) reason: u8,
 }
 
-/// A request that was admitted: its [`Arrival`], and what [`Handler::admit`](super::Handler::admit)
-/// said of it.
+/// A request that was admitted: its [`Arrival`], and the properties that
+/// [`Handler::admit`](super::Handler::admit) gave it.
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
     pub(crate) arrival: Arrival<'a>,
@@ -305,8 +306,8 @@ impl<'a, T> Request<'a, T> {
         Request { arrival: *arrival, segment: 0, ecn: 0, ticket, class: 0, expires_at: None, worker: 0 }
     }
 
-    /// The datagrams of the request: several only where
-    /// [`Service::joins`](super::Service::joins) says so.
+    /// The datagrams of the request: several only if [`Service::joins`](super::Service::joins)
+    /// joined them.
     pub fn segments(&self) -> impl Iterator<Item = &'a [u8]> + use<'a, T> {
         let bytes = self.arrival.bytes();
         bytes.chunks(if self.segment > 0 { self.segment.into() } else { bytes.len().max(1) })
@@ -330,8 +331,9 @@ impl<'a, T> Request<'a, T> {
         self.class
     }
 
-    /// The worker that began the request, from 0. Handlers use it to give each worker memory of its
-    /// own, without contention. After a checkpoint the request may be on another worker.
+    /// The number of the worker that began the request, from 0. Handlers use it to give each worker
+    /// memory of its own, without contention. After a checkpoint, another worker may run the
+    /// request.
     pub fn worker(&self) -> usize {
         self.worker.into()
     }

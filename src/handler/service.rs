@@ -65,8 +65,8 @@ pub trait Service: Sync {
     const SHARDS: usize = 1_024;
 
     /// Whether each shard gets [`Event::Stopping`] when a drain begins, at a stop and before a
-    /// hand-over: to close sessions, or to [hand their state over](Out::hand_over). It comes after
-    /// the messages that wait.
+    /// hand-over. The shard can then close sessions, or [hand their state over](Out::hand_over).
+    /// The event comes after waiting messages.
     const HEARS_STOP: bool = false;
 
     /// Whether this is a transport protocol, such as QUIC. Then the server reads the
@@ -80,10 +80,10 @@ pub trait Service: Sync {
     /// See [`Handler::REASON_NAMES`].
     const REASON_NAMES: &'static [&'static str] = &[];
 
-    /// Whether datagram `next` may be part of a request with datagram `first`, which came right
-    /// before it from the same sender. Both are still unread. With `--io gro`, datagrams that a
-    /// sender has sent at once are then one request of up to `--datagram-max` bytes, and count as
-    /// one. [`Request::segments`] divides it. By default each datagram is a request of its own.
+    /// Whether two datagrams of one sender may form one request: `first`, and `next`, which came
+    /// right after it. Neither is checked yet. With `--io gro`, datagrams that a sender has sent at
+    /// once are then one request of up to `--datagram-max` bytes, and count as one.
+    /// [`Request::segments`] divides it. By default each datagram is a request of its own.
     fn joins(first: &[u8], next: &[u8]) -> bool {
         let _ = (first, next);
         false
@@ -93,10 +93,11 @@ pub trait Service: Sync {
     /// shard before it serves the first request.
     fn shard(&self, number: usize) -> Self::Shard;
 
-    /// Looks at a datagram once, before anything is spent on it; see [`Handler::admit`].
+    /// Decides whether to serve a datagram; see [`Handler::admit`].
     ///
     /// # Errors
-    /// A [`Rejected`] for what will not be served; it says whether there is an answer.
+    /// A [`Rejected`] if the datagram will not be served. Its variant decides whether the client is
+    /// answered.
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Self::Ticket>, Rejected<Self::Ticket>> {
         let _ = arrival;
         Ok(Admitted::default())
@@ -108,8 +109,8 @@ pub trait Service: Sync {
     /// state then stays as it is. So make changes that belong together without an `await` between.
     ///
     /// # Panics
-    /// A panic is caught; the request ends as `failed`. The state stays as the panic left it: one
-    /// request that panics must not end the sessions of others.
+    /// A panic is caught; the request ends as `failed`. The state stays as the panic left it, so
+    /// that one request that panics does not end the sessions of others.
     fn handle(
         &self,
         shard: &mut Self::Shard,
@@ -122,7 +123,7 @@ pub trait Service: Sync {
         let _ = (request, unserved, reply);
     }
 
-    /// Adds to a finished reply what only the server knows; see [`Handler::seal`].
+    /// Adds data to a finished reply that only the server knows; see [`Handler::seal`].
     fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
         let _ = (request, served, reply);
     }
@@ -134,7 +135,7 @@ pub trait Service: Sync {
 pub enum Event<'a, T = ()> {
     /// A request that was admitted.
     Datagram(Request<'a, T>),
-    /// The time of this key has come; see [`Out::at`].
+    /// The timer of this key is due; see [`Out::at`].
     Timer(u64),
     /// A message to the shard; see [`Teller::tell`].
     Message(Box<dyn Any + Send>),
@@ -146,9 +147,10 @@ pub enum Event<'a, T = ()> {
 #[derive(Debug)]
 pub struct Out<'a> {
     pub(crate) reply: Reply<'a>,
-    /// What shards get, and the number of the shard, where the service has shards.
+    /// The messages and timers of all shards, and the number of this shard, if the service has
+    /// shards.
     pub(crate) events: Option<(&'a Arc<Events>, u32)>,
-    /// What may be sent beside the reply, where the service has shards.
+    /// Sends datagrams beside the reply, if the service has shards.
     pub(crate) way: Option<&'a dyn Way>,
 }
 
@@ -158,18 +160,18 @@ impl<'a> Out<'a> {
         &mut self.reply
     }
 
-    /// Lets the shard handle [`Event::Timer`] of `key` at `when`, and not at the time that the key
-    /// had before. `when` is a time of [`clock::now`](crate::time::clock::now), or made from an
-    /// [`Instant`](std::time::Instant) by [`Nanos::from`]. `None` stops the timer. It does not fire
-    /// after this call, even if it is due.
+    /// Sets the timer `key` of the shard to `when`, in place of its earlier time. The shard then
+    /// gets [`Event::Timer`]. `when` is a time of [`clock::now`](crate::time::clock::now), or made
+    /// from an [`Instant`](std::time::Instant) by [`Nanos::from`]. `None` stops the timer, even if
+    /// it is already due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
     /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no
-    /// packet until then, and is never shed. The timers of a shard that are due together are one
-    /// event: it counts as received, and ends with a fate. A stop or a hand-over drops all timers.
+    /// packet until then, and is never shed. Timers of a shard that are due together count as one
+    /// received datagram with one fate. A stop or a hand-over drops all timers.
     ///
     /// # Errors
-    /// [`Full`] for a new key of a shard that has 16,384 already.
+    /// [`Full`] if `key` is new and the shard has 16,384 timers already, or without shards.
     pub fn at(&mut self, key: u64, when: impl Into<Option<Nanos>>) -> Result<(), Full> {
         let (events, shard) = self.events.ok_or(Full(()))?;
         events.set(shard, key, when.into()).then_some(()).ok_or(Full(()))
@@ -177,7 +179,7 @@ impl<'a> Out<'a> {
 
     /// Gives `state` to the shard of the same number in the successor. It arrives there as an
     /// [`Event::Message`] with a [`HandedOver`], once this server has finished its requests. Until
-    /// then the successor's shard gets datagrams without it.
+    /// then the successor's shard serves datagrams without this state.
     ///
     /// # Errors
     /// [`Full`] with `state` if no successor has taken this server's sockets, or if all shards
@@ -194,9 +196,9 @@ impl<'a> Out<'a> {
         self.events.map_or(0, |(_, shard)| shard as usize)
     }
 
-    /// Lets a helper thread do `work`, as [`aside`](super::aside) does, but does not keep the shard
-    /// meanwhile. The result comes as an [`Event::Message`], even if many messages wait; if `work`
-    /// panics, it is a [`Panicked`].
+    /// Runs `work` on a helper thread, as [`aside`](super::aside) does, while the shard handles
+    /// other events. The result arrives as an [`Event::Message`], even if many messages wait. If
+    /// `work` panics, the message is [`Panicked`].
     ///
     /// # Errors
     /// [`Full`] with `work`, if 64 pieces of work wait for each CPU, or the system allows no
@@ -218,7 +220,8 @@ impl<'a> Out<'a> {
         .map_err(Full)
     }
 
-    /// Sends messages to shards of the service, also from other threads and after this event.
+    /// A [`Teller`], which sends messages to shards of the service. Other threads may use it too,
+    /// also after this event.
     ///
     /// # Panics
     /// If the service has no shards.
@@ -228,15 +231,14 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Why there is no message.
 const NO_SHARDS: &str = "a service without shards has no messages";
 
-/// The message in place of a result: the work of [`Out::aside`] panicked.
+/// The message that replaces a result if the work of [`Out::aside`] panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Panicked;
 
-/// The message with what this shard [handed over](Out::hand_over) in the server before.
+/// The message with the state that this shard of the predecessor [handed over](Out::hand_over).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandedOver(pub Vec<u8>);
@@ -278,14 +280,14 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Lets the shard of this number handle [`Event::Message`] with `message`. Numbers above
-    /// [`Service::SHARDS`] begin anew. Messages from one thread to one shard arrive in order. They
-    /// take their turn in the shard as a request does, and are never shed. Those of a shard that
-    /// wait together are one event: it counts as received, and ends with a fate. A draining server
-    /// still handles messages; its end drops them.
+    /// Sends `message` to the shard with this number, modulo [`Service::SHARDS`], as an
+    /// [`Event::Message`]. Messages from one thread to one shard arrive in order. They take their
+    /// turn in the shard as a request does, and are never shed. Messages that wait together for a
+    /// shard count as one received datagram with one fate. A draining server still handles
+    /// messages. Messages that wait when it ends are lost.
     ///
     /// # Errors
-    /// [`Full`] with the message, if 256 wait for the shard or the server has stopped.
+    /// [`Full`] with `message`, if 256 wait for the shard already or the server has stopped.
     pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), Full<M>> {
         self.events.tell(shard, message).map_err(Full)
     }

@@ -1,4 +1,4 @@
-//! [`Builder`]: builds a server by code.
+//! [`Builder`]: builds a server from settings in code.
 
 use super::error::ServeError;
 use super::listening::Inherited;
@@ -7,8 +7,8 @@ use crate::config::{Config, FREE_ADMIN, listen_text};
 use crate::net::by_address;
 use std::net::{SocketAddr, UdpSocket};
 
-/// A server to be built from settings, which [`Builder::bind`] checks all at once. Settings that
-/// are not given have their defaults.
+/// Collects the settings of a server. [`Builder::bind`] checks all of them at once. A setting that
+/// you do not set has its default.
 ///
 /// ```
 /// use forebay::{Reply, Request, Server, handler_fn};
@@ -37,16 +37,16 @@ impl Builder {
         self.set("listen", &listen_text(&Vec::from_iter(addresses)))
     }
 
-    /// Sets the HTTP address of metrics, latency and health; port 0 takes a free port. `None` = no
-    /// endpoint; [`Server::metrics`] still works.
+    /// Sets the HTTP address for metrics, latency and health; port 0 takes a free port. With `None`
+    /// there is no HTTP endpoint, and [`Server::metrics`] still works.
     pub fn admin(self, address: impl Into<Option<SocketAddr>>) -> Builder {
         self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
     }
 
-    /// Uses sockets that are already bound, instead of new ones: on each address one for each
+    /// Uses sockets that are already bound, instead of new ones. Each address needs one socket per
     /// worker, with `SO_REUSEPORT`. Sets `listen` to their addresses, in the order of first
-    /// appearance, and `workers` to their number. Datagrams that wait in them when the server stops
-    /// are left to other holders of the sockets.
+    /// appearance, and `workers` to the number of sockets per address. A server that stops leaves
+    /// waiting datagrams in these sockets, for other processes that hold them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
         // Sockets without an address are refused later, when they are compared with the settings.
         let found = by_address(&sockets, |socket| socket.local_addr()).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Builder {
         self
     }
 
-    /// The settings as a configuration.
+    /// Checks the settings and returns them as a configuration.
     ///
     /// # Errors
     /// [`ServeError::Settings`] with all problems.
@@ -91,8 +91,8 @@ impl Builder {
 }
 
 impl Server {
-    /// Starts building a server, from the default settings. `admin` has a free port unless you set
-    /// it.
+    /// Starts building a server, from the default settings. The admin endpoint takes a free port
+    /// unless you set `admin`.
     pub fn builder() -> Builder {
         let (admin, free) = FREE_ADMIN;
         Builder { settings: vec![(admin.to_owned(), free.to_owned())], sockets: Vec::new() }

@@ -106,8 +106,8 @@
 //!
 //! # Why joins and shutdowns end
 //!
-//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock
-//! and why a shutdown ends.
+//! `src/tasks/README.md` proves that a join on a worker does not deadlock, and that a shutdown
+//! ends.
 
 mod builder;
 mod counters;
