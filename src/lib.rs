@@ -46,7 +46,7 @@
 //! | packet | the memory of one request and its reply |
 //! | policy | the rules by which workers choose what to run, as data |
 //! | pool | workers that share a queue |
-//! | quantum, slice | CPU time after which a request has to yield if others wait |
+//! | quantum, slice | CPU time after which a policy may take the worker back from a request |
 //! | shard | of a queue: one of several bounded queues that act as one; of a service: a part of its state, used by one request at a time |
 //! | shed | end a well-formed request unserved, because of load |
 //! | slip | how late the load generator sent a request |
