@@ -176,7 +176,7 @@ settings! {
     /// 512 to 65,507.
     datagram_max: usize { value_name: "BYTES", live: false, default: "2048", form: count::<_, 512, 65_507>() }
     /// Begun requests that wait for a worker, at most, per worker.
-    /// - One more does not step aside: it works on, and others wait for it.
+    /// - Without room for one more, a request keeps its worker, and others wait for it.
     /// - The server's memory grows with it: --check-config says how much that is.
     ///
     /// 64 to 65,536.
@@ -245,7 +245,7 @@ settings! {
     /// [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait { value_name: "HOW", live: false, default: "adaptive", form: choice!(Wait) }
     /// Stack of each thread, in bytes.
-    /// - The kernel gives memory to what is used alone.
+    /// - The kernel provides memory only for the part in use.
     /// - Parts of a request that await parts use half of it at most; then the request fails.
     ///
     /// 262,144 to 1,073,741,824.
