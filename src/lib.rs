@@ -31,7 +31,7 @@
 //! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
 //! | continuation | a request that has run and is not finished: after a yield, a hop or a join |
 //! | fate | how a datagram ended; each has exactly one |
-//! | fleet | equal servers behind a balancer, in virtual time |
+//! | fleet | equal servers behind a balancer |
 //! | flow | requests with one key, served one at a time; of datagrams: those from one address and port to another |
 //! | gate | a kernel filter that drops datagrams before they enter a socket: some under overload, all at a stop |
 //! | goodput | requests answered in time, per second |

@@ -33,15 +33,14 @@ const OVERLOAD: [&str; 2] =
 const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto --deadline 5ms"];
 
 /// What the tables above leave out.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 8] = [
     "extreme-bimodal --load 0.8 --policy pools,auto --classified",
     "tpcc --load 0.9 --policy auto --optimise latency",
     "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:1.5:2ms:2ms",
-    "extreme-bimodal --load 0.7 --policy steal,auto --workers 4 --servers 3 --balance random,jsq --lost 0,1",
     "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,levels,auto --classified",
     "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,levels,auto",
-    "tpcc --load 0.8 --workers 37 --servers 2 --groups 3 --policy steal,auto",
+    "tpcc --load 0.8 --workers 37 --groups 3 --policy steal,auto",
     "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq,darc",
 ];
 
@@ -83,9 +82,6 @@ fn simulated(cell: &str) -> String {
 fn line(result: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut line = format!("{:<12} {:<4}", text(&result["policy"]), text(&result["load"]));
-    if !result["fleet"].is_null() {
-        let _ = write!(line, " {} lost {}", text(&result["fleet"]["balance"]), result["fleet"]["lost"]);
-    }
     for (fate, count) in result["fates"].as_object().expect("fates").iter().filter(|(_, count)| **count != 0) {
         let _ = write!(line, " {fate} {count}");
     }

@@ -2,7 +2,6 @@
 //! Each module asks one question, in its first line.
 
 mod capacity;
-mod fleets;
 mod loads;
 mod plan;
 #[allow(dead_code, reason = "the tests beside one another use all of it")]

@@ -1,7 +1,6 @@
 //! Does virtual time do over long runs what the policies say? Method: tails and shares of
 //! simulations with fixed seeds.
 
-mod fleets;
 #[path = "../../src/lab/sim/tests/inputs.rs"]
 mod inputs;
 mod levels;

@@ -1,6 +1,5 @@
 //! The flags of `loadgen plan`.
 
-use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::workload::{Shape, Workload};
@@ -34,12 +33,12 @@ pub(crate) struct PlanArguments {
     /// for a running server.
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
-    /// Requests per second, to all servers [default: those of --replay]
+    /// Requests per second [default: those of --replay]
     #[arg(long, value_name = "N", value_parser = rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
     /// Instead of --rate: load as a share of capacity
     ///
-    /// The capacity of --workers workers, at each of --servers servers. Overheads count.
+    /// The capacity of --workers workers. Overheads count.
     #[arg(long, value_name = "SHARE", value_parser = load, requires = "workers")]
     pub(super) load: Option<f64>,
     /// How requests follow one another (--help lists the ways)
@@ -48,19 +47,6 @@ pub(crate) struct PlanArguments {
     /// Number of workers [default: the smallest that holds the goal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Number of servers behind a balancer
-    ///
-    /// The plan says how many workers each needs.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(super) servers: Option<u16>,
-    /// How the balancer chooses a server
-    ///
-    /// random, flow-hash, flow-hash:zipf=S, two-choices or jsq; simulate --help explains them.
-    #[arg(long, value_name = "NAME", default_value = "random", requires = "servers")]
-    pub(super) balance: Balance,
-    /// Servers assumed down at full fleet load
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "servers")]
-    pub(super) lost: u16,
     /// The most workers to consider
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers_max: u16,

@@ -5,9 +5,7 @@ mod text;
 
 pub(crate) use arguments::PlanArguments;
 
-use super::simulate::fleet;
 use crate::failure::Failure;
-use crate::lab::sim::Fleet;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::json;
 use crate::lab::study::policy_spec::PolicySpec;
@@ -29,8 +27,7 @@ struct Report<'a> {
     /// Why the default goal is this one; `None` if `--slo` gives the goal.
     goal_source: Option<String>,
     search: Search,
-    /// The recommended settings after each change of the demand or the fleet: its name and its
-    /// result.
+    /// The recommended settings after each change of the demand: its name and its result.
     changes: Vec<(String, Simulation)>,
 }
 
@@ -105,7 +102,6 @@ impl Report<'_> {
         });
         document["headroom"] = (*headroom).into();
         document["planned_rate"] = question.planned_rate().into();
-        document["fleet"] = scenario.fleet.map(json::fleet).into();
         document["recommendation"] = self.chosen().map(recommendation).into();
         document["one_worker_less"] = search.less.as_ref().map(item).into();
         document["sensitivity"] = self.changes.iter().map(change).collect();
@@ -147,8 +143,8 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
         (workload, None, source, None)
     };
     let workload = workload.with_time_beside(arguments.overheads.per_request());
-    let workers = arguments.workers.map(|workers| usize::from(workers) * arguments.servers.map_or(1, usize::from));
-    let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
+    let at_load = arguments.load.zip(arguments.workers);
+    let at_load = at_load.map(|(load, workers)| workload.rate_at(load, workers.into(), 1));
     let rate = arguments.rate.or(at_load).or(measured);
     let rate = rate.ok_or_else(|| {
         let why = if replayed.is_some() { "--replay: all requests come at one instant, so " } else { "" };
@@ -167,17 +163,13 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
     }
-    let most = arguments.workers.unwrap_or(arguments.workers_max);
-    let fleet = |servers| fleet(servers, most.into(), arguments.lost, arguments.balance);
-    let fleet = arguments.servers.map(fleet).transpose()?;
-    let workers =
-        workers(arguments, workload.load_at(rate * (1.0 + arguments.headroom), fleet.map_or(1, Fleet::left), 1))?;
+    let workers = workers(arguments, workload.load_at(rate * (1.0 + arguments.headroom), 1, 1))?;
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
     // Long requests take long to simulate, so fewer of them may be simulated. With the longest ones
     // even `REQUESTS_MIN` is too many, and the check below refuses the plan.
     let requests = most_requests(workload.mean(), scenario.checkpoint_step).max(REQUESTS_MIN).min(arguments.requests);
     let shape = arguments.arrivals.clone();
-    let scenario = Scenario { fleet, shape, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
+    let scenario = Scenario { shape, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
     let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
     // With more workers the load is lower, and the same number of requests spans more simulated
@@ -197,8 +189,7 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     }
 }
 
-/// The numbers of workers to consider. At the planned rate, `busy` workers of each remaining server
-/// are busy on average.
+/// The numbers of workers to consider. At the planned rate, `busy` workers are busy on average.
 fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>, String> {
     let pools = arguments.policy.iter().any(|spec| spec.has_pools());
     if arguments.workers == Some(1) && pools {
@@ -211,9 +202,8 @@ fn workers(arguments: &PlanArguments, busy: f64) -> Result<RangeInclusive<usize>
         None => ("--workers-max", usize::from(arguments.workers_max)),
     };
     if least > most {
-        let of_fleet = if arguments.servers.is_some() { "of each server that is left " } else { "" };
         return Err(format!(
-            "the requests keep {busy:.1} workers {of_fleet}busy with the headroom, and {flag} is {most}: raise it, or \
+            "the requests keep {busy:.1} workers busy with the headroom, and {flag} is {most}: raise it, or \
              lower the rate"
         ));
     }

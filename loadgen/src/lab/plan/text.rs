@@ -1,7 +1,6 @@
 //! The plan as text: how each policy does, the recommendation, and the effect of changes.
 
 use super::Report;
-use crate::lab::sim::Fleet;
 use crate::lab::study::question::Question;
 use crate::lab::study::simulation::Simulation;
 use crate::lab::study::table;
@@ -26,12 +25,9 @@ fn demand(report: &Report<'_>) -> String {
     let Question { scenario, rate, headroom, goal, .. } = question;
     let busy = |rate: f64| scenario.workload.load_at(rate, 1, 1);
     let goal_source = goal_source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
-    let fleet = scenario.fleet.map_or_else(String::new, |Fleet { servers, lost, balance }| {
-        format!("fleet      {servers} servers behind {balance}, {lost} of them lost\n")
-    });
     let arrivals = scenario.shape.told();
     format!(
-        "{fleet}demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy{arrivals}\n\
+        "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy{arrivals}\n\
          headroom   {:.0} %: planned for {} requests/s, {:.2} workers busy\n\
          goal       {goal}{goal_source}\n{}\n",
         text::rate(*rate),
@@ -47,14 +43,7 @@ fn demand(report: &Report<'_>) -> String {
 /// The recommendation.
 fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
     let question = &report.question;
-    let (each, lost) = match question.scenario.fleet {
-        Some(Fleet { servers, lost, .. }) => {
-            (format!(" at each of {servers} servers"), format!(" with {lost} of {servers} servers lost"))
-        }
-        None => Default::default(),
-    };
-    let mut text =
-        format!("Do this: {} on {}{each}. In its TOML file:\n\n", chosen.spec, workers(chosen.workers as u16));
+    let mut text = format!("Do this: {} on {}. In its TOML file:\n\n", chosen.spec, workers(chosen.workers as u16));
     report.settings(chosen).1.lines().for_each(|line| text += &format!("    {line}\n"));
     let fit = question.scenario.fit(1.0);
     if chosen.spec.entry().is_some_and(|entry| entry.settings.contains(&"slice")) {
@@ -63,15 +52,15 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
             if decision.ladders.first_limit().is_some() { "" } else { ", ten times the smallest class's mean cost" };
         text += &format!("\n{}", wrapped("", &format!("slice {}{size}: {}.", fit.tuning.budget, decision.reason), ""));
     }
-    let bound = chosen.unstable_from.filter(|bound| *bound < 1.0).map_or_else(String::new, |bound| {
-        let what = if question.scenario.fleet.is_some() { "the busiest server" } else { "these sizes" };
-        format!(" From a load of {bound:.3} on {what} cannot keep up.")
-    });
+    let bound = chosen
+        .unstable_from
+        .filter(|bound| *bound < 1.0)
+        .map_or_else(String::new, |bound| format!(" From a load of {bound:.3} on these sizes cannot keep up."));
     let patience = chosen.tally.patience().map_or_else(String::new, |patience| {
         format!(" None of the run's requests waited for more than {patience}: --max-wait {patience} turns none away.")
     });
     let holds = format!(
-        "These settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.\
+        "These settings hold the goal at a load of {:.2}, {} requests/s; plan for no more than {} on them.\
          {bound}{patience}",
         chosen.load,
         text::rate(question.planned_rate()),

@@ -5,35 +5,30 @@
 //! [`Turn`](forebay::inside::sched::turn::Turn), under the same [`Policy`] objects. Each worker
 //! acts on the state in `world`, and `model.rs` defines requests. Steps beside the work cost time
 //! ([`Overheads`]). Some places serve one worker at a time, so other workers wait
-//! (`world/contention.rs`). The same requests give the same result, bit for bit. Several servers
-//! behind a balancer are a [`Fleet`]. Servers, and groups of a server, share one virtual time
-//! (`servers.rs`).
+//! (`world/contention.rs`). The same requests give the same result, bit for bit. The groups of a
+//! server share one virtual time (`server.rs`).
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with
 //! the length of the run.
 
-mod balance;
 #[cfg_attr(test, allow(dead_code, reason = "the explorer of the server uses more of it"))]
 pub(crate) mod driver;
 mod event_list;
 mod fit;
-mod fleet;
 mod gate;
 mod model;
 mod open_loop;
 mod reference;
 mod replay;
 mod requests;
-mod servers;
+mod server;
 mod stability;
 mod tally;
 #[cfg_attr(test, allow(dead_code, reason = "the explorer of the server uses more of it"))]
 pub(crate) mod world;
 
-pub use balance::{Balance, ZIPF_MAX};
 pub use fit::Fit;
 pub(crate) use fit::slice_of;
-pub use fleet::Fleet;
 pub(crate) use open_loop::spread;
 pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use reference::Reference;
@@ -41,14 +36,13 @@ pub use replay::Replay;
 pub(crate) use tally::Figure;
 pub use tally::{FATES, Tally};
 
-use forebay::inside::Samples;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::bounds::{BATCH, ROOM, packets_per_worker};
 use forebay::inside::sched::estimate::{ServiceTimes, TimesOfClass};
 use forebay::inside::sched::overload::WaitLimits;
 use forebay::inside::sched::{Adaptation, MaxWait, Policy, Tuning, Wait};
 use forebay::time::Nanos;
-use servers::Servers;
+use server::Server;
 use std::cell::RefCell;
 
 /// A server to simulate.
@@ -147,12 +141,6 @@ impl Setup {
         }
     }
 
-    /// Space for the gate's samples of each of `servers` servers; empty without a gate.
-    fn samples(&self, servers: usize) -> Vec<Samples> {
-        let of_server = |scale| gate::samples(self.workers(), self.overheads.per_request(), scale);
-        (0..servers).filter_map(|_| self.gate.map(of_server)).collect()
-    }
-
     /// The number of workers.
     pub fn workers(&self) -> usize {
         self.groups.iter().sum()
@@ -209,8 +197,8 @@ pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) 
 /// # Panics
 /// As [`simulate`].
 pub fn simulate_into(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>, tally: &RefCell<Tally>) {
-    let samples = setup.samples(1);
-    Servers::new(setup, &samples, 1, tally).run(incoming.map(|request| (request, 0)), |_, _, _| 0);
+    let samples = setup.gate.map(|scale| gate::samples(setup.workers(), setup.overheads.per_request(), scale));
+    Server::new(setup, samples.as_ref(), tally).run(incoming);
 }
 
 #[cfg(test)]

@@ -81,11 +81,6 @@ impl<'a> CostModel<'a> {
         }
     }
 
-    /// Requests that have arrived and not ended.
-    pub(super) fn in_flight(&self) -> usize {
-        self.requests.len()
-    }
-
     /// Gives a request that has a packet to `other`, the model of another group.
     pub(super) fn give(&mut self, request: RequestId, other: &mut CostModel<'_>) -> RequestId {
         let request = self.removed(request);

@@ -64,33 +64,19 @@ impl<'w> OpenLoop<'w> {
     /// The same with another shape of arrivals.
     pub fn shaped(&self, shape: Shape, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
-        self.by_flow(shape, 0.0)
-            .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
-    }
-
-    /// All requests with their flows, in the order of their times, without sockets. The rate of a
-    /// flow falls with its rank to the power of `zipf`.
-    pub fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
-        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
+        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| {
-            let counts = number >= warmup;
-            (ArrivingRequest { class, deadline, counts, ..ArrivingRequest::new(at, cost) }, flow)
+            let (counts, socket) = (number >= warmup, socket_of[usize::from(flow)]);
+            ArrivingRequest { class, deadline, counts, socket, ..ArrivingRequest::new(at, cost) }
         })
     }
 }
 
 /// The socket of each flow, as the kernel's hash would choose it: each socket is equally likely.
 pub(crate) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
-    spread_each(1, flows, sockets, seed).swap_remove(0)
-}
-
-/// The socket of each flow at each of `servers` servers; each server hashes independently. The
-/// first server has the sockets of [`spread`].
-pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
     // Derived from the seed, but another stream than the times, costs and flows, which use the seed
     // itself.
     let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
-    let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
-    (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()
+    (0..flows).map(|_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId).collect()
 }

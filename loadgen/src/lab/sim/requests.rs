@@ -55,11 +55,6 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The number of requests that are under way.
-    pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
     pub(super) fn add(&mut self, request: Request) -> RequestId {
         if let Some(id) = self.free.pop() {
             self.places[id as usize] = request;

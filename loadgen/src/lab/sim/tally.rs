@@ -107,11 +107,6 @@ impl Tally {
         Tally { memory, ..self }
     }
 
-    /// The same tally, after [`Tally::of_queue`], for this many servers with a queue each.
-    pub fn of_servers(self, servers: usize) -> Tally {
-        Tally { memory: self.memory.of_servers(servers), ..self }
-    }
-
     /// The fates of all requests, warm-up included.
     pub fn fates(&self) -> Fates {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))

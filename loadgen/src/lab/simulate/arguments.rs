@@ -1,6 +1,5 @@
 //! The flags of `loadgen simulate`.
 
-use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
@@ -33,26 +32,6 @@ pub(crate) struct SimulateArguments {
     /// a replayed run.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
     pub(super) groups: std::option::Option<usize>,
-    /// Number of servers behind a balancer
-    ///
-    /// A load is a share of the capacity of all servers. Each server has --workers workers and
-    /// follows the policy by itself. The balancer random takes any server, and jsq the one with the
-    /// fewest requests. With two-choices it takes the better of two at random. With flow-hash each
-    /// of --flows flows has a server. With :zipf=S the rates of flows fall with their rank to the
-    /// power of S. A balancer knows the present number of requests and takes no time. With --lost 1
-    /// the last server is down, and the others get its requests and flows.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(super) servers: Option<u16>,
-    /// How the balancer chooses a server
-    ///
-    /// random, flow-hash, flow-hash:zipf=S, two-choices or jsq; --servers explains them.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "random", requires = "servers")]
-    pub(super) balance: Vec<Balance>,
-    /// Servers assumed down at full fleet load
-    ///
-    /// 0,1 shows the fleet whole and without one.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", requires = "servers")]
-    pub(super) lost: Vec<u16>,
     /// Policies to compare
     ///
     /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority
@@ -176,8 +155,7 @@ const REPLAY_HELP: &str = "\
 Instead of --workload: requests that `GET /capture` wrote
 
 Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
-been sent. Times are divided by the run's time scale. Workers, load, seed and warm-up are those of the run. With \
---servers the requests come to the whole fleet, whose servers have as many workers each. A capture has times of arrival in place of times of sending, and no deadline. Flows are \
+been sent. Times are divided by the run's time scale. Workers, load, seed and warm-up are those of the run. A capture has times of arrival in place of times of sending, and no deadline. Flows are \
 not kept in order. A header, then a line a request:
 
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal

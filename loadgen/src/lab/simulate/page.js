@@ -1,9 +1,5 @@
 const percentiles = [["p50", "p50"], ["p99", "p99"], ["p99_9", "p99.9"], ["p99_95", "p99.95"]];
 const results = report.results;
-for (const r of results.filter(r => r.fleet)) {
-  r.policy += `, ${r.fleet.balance}${r.fleet.lost ? `, ${r.fleet.lost} lost` : ""}`;
-  r.chosen = [`busiest server at ${short(r.fleet.busiest_load)}`, r.chosen].filter(text => text).join(", ");
-}
 const curves = results.filter(r => r.max_load === undefined);
 const policies = [...new Set(results.map(r => r.policy))];
 const classes = [...new Set(results.flatMap(r => Object.keys(r.slowdown)))];
@@ -11,7 +7,7 @@ const state = { figure: "slowdown", kind: "all", hidden: new Set() };
 const style = styles(policies);
 const [first] = results;
 surround({
-  title: `${first.workload} on ${first.fleet ? `${first.fleet.servers} servers of ` : ""}${first.workers} workers`,
+  title: `${first.workload} on ${first.workers} workers`,
   about: `${report.requests.toLocaleString("en")} requests in each simulation after ${report.warmup.toLocaleString("en")} of ` +
   `warm-up, seed ${report.seed}. Overheads: ${report.overheads}.` +
   (report.goal ? ` Highest load with ${report.goal.replace("<=", " ≤ ")}.` : ""),

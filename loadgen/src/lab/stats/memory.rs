@@ -43,13 +43,6 @@ impl Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
-    /// The memory of this many servers together, each with a queue and this memory; it counts
-    /// requests of all. Episodes on different servers are independent. So the same number of values
-    /// is worth as much as on one server.
-    pub fn of_servers(self, servers: usize) -> Memory {
-        Memory { relaxation: self.relaxation * servers as f64, ..self }
-    }
-
     /// The number of requests that a run needs before its intervals are trusted.
     pub fn requests_needed(self) -> f64 {
         RELAXATIONS_MIN * self.relaxation

@@ -4,7 +4,7 @@
 use super::goal::Goal;
 use super::scenario::Scenario;
 use super::simulation::{Simulation, Verdict};
-use crate::lab::sim::{FATES, Fleet};
+use crate::lab::sim::FATES;
 use forebay::time::Nanos;
 use serde_json::{Value, json};
 
@@ -61,19 +61,10 @@ pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Si
         "latency_us": by_class(tally.latency_us()),
     });
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
-    if let Some((fleet, busiest)) = simulation.fleet {
-        item["fleet"] = self::fleet(fleet);
-        item["fleet"]["busiest_load"] = busiest.into();
-    }
     if let Some(goal) = goal {
         item["figure"] = goal.figure(tally).into();
         item["verdict"] = simulation.verdict.map(Verdict::name).into();
         item["cause"] = simulation.cause().map(|cause| cause.to_string()).into();
     }
     item
-}
-
-/// A fleet.
-pub(crate) fn fleet(Fleet { servers, lost, balance }: Fleet) -> Value {
-    json!({"servers": servers, "lost": lost, "balance": balance.to_string()})
 }

@@ -9,7 +9,7 @@ use super::goal::Goal;
 use super::policy_spec::PolicySpec;
 use super::scenario::Scenario;
 use super::simulation::{Cause, Simulation, Verdict};
-use crate::lab::sim::{Fleet, Tally};
+use crate::lab::sim::Tally;
 use crate::lab::stats::{Memory, Sample};
 use crate::lab::workload::Recording;
 use forebay::fate::CLASS_NAMES;
@@ -63,18 +63,16 @@ impl Scenario<'_> {
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
     }
 
-    /// How long a backlog affects later requests at `load`, if workers share all work. For a fleet,
-    /// each server's workers share.
+    /// How long a backlog affects later requests at `load`, if workers share all work.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
-        Memory::of_queue(load, dispersion(&fit.times, fit.beside)).of_servers(self.fleet.map_or(1, Fleet::left))
+        Memory::of_queue(load, dispersion(&fit.times, fit.beside))
     }
 
     /// The cause of a failure that needs no simulation: `load` is at least 1, or at least `bound`,
     /// from which on the system is unstable.
-    fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
-        let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
-        if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
+    fn hopeless(load: f64, bound: f64) -> Option<Cause> {
+        if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then_some(Cause::Sizes(bound)) }
     }
 
     fn trial<'t>(&self, goal: &'t Goal, load: f64, bound: f64, most: u64) -> Trial<'t> {
@@ -96,7 +94,7 @@ impl Scenario<'_> {
     /// then decide as far as they can.
     pub(crate) fn judge(&self, spec: PolicySpec, load: f64, goal: &Goal, most: u64) -> Simulation {
         let bound = self.unstable_from(spec, load).unwrap_or(1.0);
-        let hopeless = self.hopeless(load, bound);
+        let hopeless = Scenario::hopeless(load, bound);
         let recorded = self.stretched.map(|run| run.offered.measured());
         let most = recorded.unwrap_or(if hopeless.is_some() { FIRST.min(most) } else { most });
         let trial = self.trial(goal, load, bound, most);

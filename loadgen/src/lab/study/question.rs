@@ -7,7 +7,6 @@ use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
-use crate::lab::sim::Fleet;
 use crate::lab::workload::Shape;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::time::Nanos;
@@ -34,20 +33,15 @@ impl<'a> Question<'a> {
         self.rate * (1.0 + self.headroom)
     }
 
-    /// Servers in all.
-    pub(crate) fn servers(&self) -> usize {
-        self.scenario.fleet.map_or(1, |fleet| fleet.servers)
-    }
-
-    /// The load of `rate` requests per second on `workers` workers at each server.
+    /// The load of `rate` requests per second on `workers` workers.
     pub(crate) fn load_at(&self, rate: f64, workers: usize) -> f64 {
-        self.scenario.workload.load_at(rate, workers * self.servers(), 1)
+        self.scenario.workload.load_at(rate, workers, 1)
     }
 
     /// The scenario of `spec` on `workers` workers. Pool sizes are those that a server would choose
     /// for the planned rate.
     fn scenario_for(&self, spec: PolicySpec, workers: usize) -> Scenario<'a> {
-        let flows = Scenario::flows_for(workers * self.servers());
+        let flows = Scenario::flows_for(workers);
         let scenario = Scenario { workers, flows, ..self.scenario.clone() };
         Scenario { sizes: scenario.default_sizes(spec, self.load_at(self.planned_rate(), workers)), ..scenario }
     }
@@ -103,13 +97,6 @@ impl<'a> Question<'a> {
         self.scenario.progress.set_message(format!("what {spec} does when things change"));
         let same = &self.scenario_for(spec, workers);
         let mut all = vec![("the rate as asked for".to_owned(), 1.0, same.clone())];
-        if let Some(fleet) = same.fleet {
-            let others = [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten();
-            all.extend(others.filter(|lost| *lost < fleet.servers).map(|lost| {
-                let what = format!("{} of {} servers", fleet.servers - lost, fleet.servers);
-                (what, 1.0, Scenario { fleet: Some(Fleet { lost, ..fleet }), ..same.clone() })
-            }));
-        }
         let factors = [("20 % more load", 1.2), ("twice the load", 2.0)];
         all.extend(factors.map(|(what, factor)| (what.to_owned(), factor, same.clone())));
         let mild = |mean| Shape::bursts(1.5, mean, mean).expect("as much between bursts as is left");

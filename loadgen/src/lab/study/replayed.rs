@@ -48,11 +48,7 @@ impl Replayed {
     /// The requests in the order of sending, at their intended times, with their source ports, for
     /// a server of this many workers. Times are stretched so that `rate` requests arrive per
     /// second. Classes have the numbers of `workload`.
-    pub(super) fn stretched(
-        &self,
-        rate: f64,
-        workers: usize,
-    ) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'_> {
+    pub(super) fn stretched(&self, rate: f64, workers: usize) -> impl Iterator<Item = ArrivingRequest> + use<'_> {
         let Trace { time_scale, warmup, seed, ref requests, .. } = self.offered;
         let stretch = self.rate() / rate / time_scale as f64;
         let mut numbers = [0_u8; CLASSES];
@@ -65,14 +61,13 @@ impl Replayed {
             // The order is the order of sending. It differs from the order of intended times,
             // because the generator was late.
             last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
-            let arriving = ArrivingRequest {
+            ArrivingRequest {
                 class: numbers[usize::from(request.class)],
                 socket: sockets[usize::from(request.flow % u16::MAX)],
                 source: request.source,
                 counts: request.intended >= warmup,
                 ..ArrivingRequest::new(last, request.cost)
-            };
-            (arriving, request.flow)
+            }
         })
     }
 }
@@ -90,9 +85,9 @@ mod tests {
         let offered: Trace = Trace::parse(&format!("{header}\n{lines}")).expect("a trace");
         let replayed = Replayed { path: PathBuf::new(), workload: offered.to_workload(), offered };
         assert!((replayed.rate() - 750_000.0).abs() < 1e-6, "{}", replayed.rate());
-        let (arrivals, flows): (Vec<_>, Vec<_>) = replayed.stretched(75_000.0, 3).unzip();
+        let arrivals: Vec<_> = replayed.stretched(75_000.0, 3).collect();
         let seen: Vec<_> = arrivals.iter().map(|one| (one.at.get(), one.class, one.counts)).collect();
         assert_eq!(seen, [(10_000, 0, false), (30_000, 1, true), (40_000, 0, true)]);
-        assert_eq!((flows.as_slice(), arrivals[1].socket), ([0, 1, 1].as_slice(), arrivals[2].socket));
+        assert_eq!(arrivals[1].socket, arrivals[2].socket);
     }
 }

@@ -3,7 +3,7 @@
 use super::policy_spec::PolicySpec;
 use super::replayed::Replayed;
 use super::simulation::Simulation;
-use crate::lab::sim::{ArrivingRequest, Fit, Fleet, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
+use crate::lab::sim::{ArrivingRequest, Fit, Follows, OpenLoop, Replay, Setup, Tally, simulate_into};
 use crate::lab::workload::{Shape, Workload};
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::overload::WaitLimits;
@@ -16,13 +16,9 @@ use std::cell::RefCell;
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
-    /// Workers of each server.
     pub(crate) workers: usize,
-    /// Groups of each server; `None` = as many as a server would form.
+    /// Groups of the workers; `None` = as many as a server would form.
     pub(crate) groups: Option<usize>,
-    /// The fleet. A load of 1 is the capacity of all its workers together. `None` = one server
-    /// without a balancer.
-    pub(crate) fleet: Option<Fleet>,
     pub(crate) seed: u64,
     pub(crate) requests: u64,
     pub(crate) flows: u16,
@@ -37,7 +33,7 @@ pub(crate) struct Scenario<'a> {
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) max_wait: MaxWait,
-    /// Whether servers have gates.
+    /// Whether the server has a gate.
     pub(crate) gate: bool,
     /// When all workers stand still, and for how long, in the order of time.
     pub(crate) pauses: Vec<(Nanos, Nanos)>,
@@ -95,7 +91,6 @@ impl<'a> Scenario<'a> {
                 self.workload.mean(),
             ));
         }
-        // In the worst case, a balancer sends all requests to one server.
         let seconds = (work / self.workers as f64).max(requests / self.rate(load));
         if seconds > SECONDS_MAX {
             return Err(format!(
@@ -118,7 +113,6 @@ impl<'a> Scenario<'a> {
             workload,
             workers,
             groups: None,
-            fleet: None,
             seed,
             requests,
             flows: Scenario::flows_for(workers),
@@ -147,13 +141,7 @@ impl<'a> Scenario<'a> {
 
     /// Requests per second at `load`.
     pub(crate) fn rate(&self, load: f64) -> f64 {
-        self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
-    }
-
-    /// The load of each remaining server, if `load` of the whole fleet comes to the remaining
-    /// servers.
-    pub(crate) fn load_of_left(&self, load: f64) -> f64 {
-        self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
+        self.workload.rate_at(load, self.workers, 1)
     }
 
     /// The number of warm-up requests, before the measured ones.
@@ -176,14 +164,9 @@ impl<'a> Scenario<'a> {
         Simulation { measured, ..self.run_on(spec, load, warmup, incoming, &RefCell::default()) }
     }
 
-    /// The requests at `load` with their source ports. First come `warmup` requests, then `most`
-    /// requests that are measured.
-    pub(super) fn incoming(
-        &self,
-        load: f64,
-        warmup: u64,
-        most: u64,
-    ) -> Box<dyn Iterator<Item = (ArrivingRequest, u16)> + 'a> {
+    /// The requests at `load`. First come `warmup` requests, then `most` requests that are
+    /// measured.
+    pub(super) fn incoming(&self, load: f64, warmup: u64, most: u64) -> Box<dyn Iterator<Item = ArrivingRequest> + 'a> {
         let deadline = self.deadline.unwrap_or(Nanos::MAX);
         let offer = OpenLoop {
             workload: self.workload,
@@ -194,15 +177,12 @@ impl<'a> Scenario<'a> {
             warmup,
             requests: most,
         };
-        match (self.replayed, self.stretched, self.fleet) {
-            (Some(run), ..) => {
-                let flows = run.offered.requests.iter().map(|request| request.flow);
-                let arrivals = run.offered.arrivals();
-                Box::new(arrivals.map(move |request| ArrivingRequest { deadline, ..request }).zip(flows))
+        match (self.replayed, self.stretched) {
+            (Some(run), _) => {
+                Box::new(run.offered.arrivals().map(move |request| ArrivingRequest { deadline, ..request }))
             }
-            (_, Some(run), _) => Box::new(run.stretched(offer.rate, self.workers)),
-            (.., Some(fleet)) => Box::new(offer.by_flow(self.shape.clone(), fleet.balance.zipf())),
-            _ => Box::new(offer.shaped(self.shape.clone(), self.workers).map(|request| (request, 0))),
+            (_, Some(run)) => Box::new(run.stretched(offer.rate, self.workers)),
+            _ => Box::new(offer.shaped(self.shape.clone(), self.workers)),
         }
     }
 
@@ -213,7 +193,7 @@ impl<'a> Scenario<'a> {
         spec: PolicySpec,
         load: f64,
         warmup: u64,
-        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
+        incoming: impl Iterator<Item = ArrivingRequest>,
         tally: &RefCell<Tally>,
     ) -> Simulation {
         let mut taken = 0_u64;
@@ -223,36 +203,27 @@ impl<'a> Scenario<'a> {
                 self.progress.inc(REPORTED);
             }
         });
-        let alone = |(request, _): (ArrivingRequest, u16)| request;
-        let (mut chosen, mut of_server, mut busiest) = (String::new(), None, None);
+        let (mut chosen, mut unstable_from) = (String::new(), None);
         match spec {
             PolicySpec::Reference(reference) => {
-                reference.simulate_into(self.workers, incoming.map(alone), tally);
+                reference.simulate_into(self.workers, incoming, tally);
                 if self.overheads != Overheads::NONE {
                     "free of --overheads".clone_into(&mut chosen);
                 }
             }
             PolicySpec::Server(policy) => {
                 let (made, setup, fit) = self.adapting(policy, load, warmup);
-                of_server = fit.unstable_from(&made);
+                unstable_from = fit.unstable_from(&made);
                 chosen = made.chosen;
-                if let Some(fleet) = self.fleet {
-                    let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
-                    let loads = fleet.simulate_into(&setup, (self.flows, self.seed), incoming, tally);
-                    busiest = Some(loads.into_iter().fold(0.0, f64::max));
-                } else {
-                    simulate_into(&setup, incoming.map(alone), tally);
-                }
+                simulate_into(&setup, incoming, tally);
             }
         }
-        let unstable_from = self.bound(of_server);
         // At its own stability bound, a pool is as busy as all workers are at a load of 1.
         let busy = load / unstable_from.unwrap_or(1.0);
         let tally = tally.take().of_queue(busy, self.overheads.per_request());
-        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
-        let (workers, sizes, fleet) = (self.workers, self.sizes.clone(), self.fleet.zip(busiest));
+        let (workers, sizes) = (self.workers, self.sizes.clone());
         let (measured, verdict) = (0, None);
-        Simulation { spec, workers, sizes, load, fleet, chosen, unstable_from, tally, measured, verdict }
+        Simulation { spec, workers, sizes, load, chosen, unstable_from, tally, measured, verdict }
     }
 
     /// A server under `policy`. If the policy adapts, the server follows its measurements. After a
@@ -280,26 +251,15 @@ impl<'a> Scenario<'a> {
         (made, Setup { policy, waits, follows, ..setup }, fit)
     }
 
-    /// The load from which on the pools of `spec`, or the busiest server, cannot keep up. `None` if
-    /// there is no such bound below the whole capacity.
+    /// The load from which on the pools of `spec` cannot keep up. `None` if there is no such bound
+    /// below the whole capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64) -> Option<f64> {
         match spec {
             PolicySpec::Server(policy) => {
                 let (made, _, fit) = self.server(policy, load);
-                self.bound(fit.unstable_from(&made))
+                fit.unstable_from(&made)
             }
             PolicySpec::Reference(_) => None,
-        }
-    }
-
-    /// The load of the whole fleet at which its busiest server reaches its own bound, `of_server`.
-    fn bound(&self, of_server: Option<f64>) -> Option<f64> {
-        let share = |fleet: Fleet| fleet.balance.busiest_share(fleet.left(), self.flows, self.seed);
-        let share = self.fleet.map(|fleet| fleet.servers as f64 * share(fleet));
-        // A share that exceeds 1 only by rounding gives no bound.
-        match share.filter(|share| *share > 1.0 + 1e-9) {
-            Some(share) => Some(of_server.unwrap_or(1.0) / share),
-            None => of_server,
         }
     }
 
@@ -335,10 +295,8 @@ impl<'a> Scenario<'a> {
     pub(crate) fn fit(&self, load: f64) -> Fit {
         let fit = match self.replayed {
             Some(run) => run.offered.fit(),
-            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
+            None => Fit::new(self.workload, self.workers, load),
         };
-        // Recorded requests come to the whole fleet, so each remaining server has a part of them.
-        let shared_by = self.replayed.and(self.fleet).map_or(1, Fleet::left);
         let tuning = Tuning {
             budget: self.slice.unwrap_or(fit.tuning.budget),
             thief_threshold: self.thief_threshold,
@@ -346,6 +304,6 @@ impl<'a> Scenario<'a> {
             objective: self.objective,
             ..fit.tuning
         };
-        Fit { offered: fit.offered / shared_by as f64, tuning, ..fit }.knowing(&self.overheads)
+        Fit { tuning, ..fit }.knowing(&self.overheads)
     }
 }

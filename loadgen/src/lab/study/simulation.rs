@@ -2,24 +2,21 @@
 
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
-use crate::lab::sim::{Fleet, Tally};
+use crate::lab::sim::Tally;
 use std::fmt;
 
 /// The result of one simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
-    /// Workers of each server.
     pub(crate) workers: usize,
     /// The sizes of pools, if they were given.
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) load: f64,
-    /// The fleet, if there is one, and the load of its busiest server.
-    pub(crate) fleet: Option<(Fleet, f64)>,
     /// Pool sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The load from which on a pool, or the busiest server of a fleet, cannot keep up. `None` if
-    /// there is no such bound below the whole capacity, or none is known.
+    /// The load from which on a pool cannot keep up. `None` if there is no such bound below the
+    /// whole capacity, or none is known.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
     /// Requests that were measured.
@@ -46,8 +43,6 @@ pub(crate) enum Cause {
     Overload,
     /// A pool gets more work than its workers can do, from this load on.
     Sizes(f64),
-    /// The busiest server of a fleet gets more work than it can do, from this load on.
-    Server(f64),
     /// The percentile of the goal is above its limit.
     Goal,
     /// The latency of a class is above ten times what a request alone takes, and above the goal's
@@ -58,9 +53,9 @@ pub(crate) enum Cause {
 }
 
 impl Simulation {
-    /// Whether more work arrives than all workers, or the busiest server, can do.
+    /// Whether more work arrives than all workers can do.
     pub(crate) fn is_overload(&self) -> bool {
-        self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
+        self.load >= 1.0
     }
 
     /// Whether the goal certainly holds.
@@ -81,7 +76,7 @@ impl Simulation {
     /// Whether the goal fails because of overload. Then the figures depend on the length of the
     /// run.
     pub(crate) fn is_hopeless(&self) -> bool {
-        matches!(self.cause(), Some(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
+        matches!(self.cause(), Some(Cause::Overload | Cause::Sizes(_)))
     }
 }
 
@@ -101,7 +96,6 @@ impl fmt::Display for Cause {
         match self {
             Cause::Overload => f.write_str("more comes than all workers can do"),
             Cause::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
-            Cause::Server(load) => write!(f, "the busiest server is overloaded from a load of {load:.3} on"),
             Cause::Goal => f.write_str("the goal is missed"),
             Cause::Starves(class, slowdown) => write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}"),
             Cause::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),

@@ -83,8 +83,8 @@ fn figure(block: &Block, percentile: Percentile) -> String {
 
 /// Remarks on `simulation` beside its figures. Sizes and budgets are mentioned only if `is_new`,
 /// that is if the line above has others.
-fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 8] {
-    let Simulation { tally, chosen, fleet, unstable_from, measured, .. } = simulation;
+fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 7] {
+    let Simulation { tally, chosen, measured, .. } = simulation;
     let cause = simulation.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string());
     let is_undecided = simulation.verdict == Some(Verdict::Undecided);
     let undecided = || format!("undecided after {measured} requests: raise --requests");
@@ -94,13 +94,7 @@ fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<S
         let text = || format!("busy {busy:.3} of the time, {contended:.3} with waiting for one another");
         (goal.is_none() && contended >= 0.000_5).then(text)
     };
-    let busiest = |(_, busiest): &(_, f64)| {
-        let bound = unstable_from.map(|load| format!(", unstable from a load of {load:.3} on"));
-        format!("busiest server at {busiest:.3}{}", bound.unwrap_or_default())
-    };
-    let overload =
-        if simulation.load >= 1.0 { "than all workers can do" } else { "to the busiest server than it can do" };
-    let overload = || format!("OVERLOAD: more comes {overload}; figures of what is not shed grow with --requests");
+    let overload = "OVERLOAD: more comes than all workers can do; figures of what is not shed grow with --requests";
     let fates = tally.fates();
     let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
     let (late, wasted) = tally.late_and_wasted();
@@ -117,8 +111,7 @@ fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<S
         (goal.is_none() && tally.is_unstable()).then(|| "unstable: its backlog grows".to_owned()),
         tally.changes().last().map(changed),
         tally.utilisation().zip(tally.contention()).and_then(waiting),
-        fleet.as_ref().filter(|_| !simulation.is_hopeless()).map(busiest),
-        (goal.is_none() && simulation.is_overload()).then(overload),
+        (goal.is_none() && simulation.is_overload()).then(|| overload.to_owned()),
         (fates.answered - late < came && !simulation.is_hopeless()).then(unanswered),
     ]
 }

@@ -6,7 +6,6 @@ use super::Workload;
 use super::shape::{Gaps, Shape};
 use forebay::time::Nanos;
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One request before it is sent.
@@ -30,8 +29,6 @@ pub struct Arrival {
 pub struct Arrivals<'w> {
     workload: &'w Workload,
     flows: u16,
-    /// Draws the rank of a request's flow, from 1; `None` if all flows have the same rate.
-    ranks: Option<Zipf<f64>>,
     streams: [Xoshiro256PlusPlus; 3],
     gaps: Gaps,
 }
@@ -44,17 +41,7 @@ impl<'w> Arrivals<'w> {
     pub fn new(workload: &'w Workload, rate: f64, flows: u16, seed: u64) -> Arrivals<'w> {
         assert!(flows > 0 && rate > 0.0, "something arrives, on a flow");
         let streams = streams(seed);
-        Arrivals { workload, flows, ranks: None, streams, gaps: Gaps::new(Shape::default(), rate) }
-    }
-
-    /// The same arrivals from their beginning. The rate of a flow falls with its rank to the power
-    /// of `exponent` (Zipf): flow 0 has the highest rate. With 0 all flows have the same rate.
-    ///
-    /// # Panics
-    /// If `exponent` is below zero, or not finite.
-    pub fn with_zipf(self, exponent: f64) -> Arrivals<'w> {
-        let ranks = (exponent != 0.0).then(|| Zipf::new(f64::from(self.flows), exponent).expect("a finite exponent"));
-        Arrivals { ranks, ..self }
+        Arrivals { workload, flows, streams, gaps: Gaps::new(Shape::default(), rate) }
     }
 
     /// The same arrivals from their beginning, in another shape.
@@ -70,11 +57,7 @@ impl Iterator for Arrivals<'_> {
         let [times, costs, flows] = &mut self.streams;
         let at = Nanos::new((self.gaps.next(times) * 1e9) as u64);
         let (class, cost) = self.workload.draw(costs);
-        let flow = match &self.ranks {
-            None => flows.random_range(0..self.flows),
-            Some(ranks) => ranks.sample(flows) as u16 - 1,
-        };
-        Some(Arrival { at, cost, flow, class })
+        Some(Arrival { at, cost, flow: flows.random_range(0..self.flows), class })
     }
 }
 
@@ -85,27 +68,4 @@ fn streams(seed: u64) -> [Xoshiro256PlusPlus; 3] {
     let mut flows = costs.clone();
     flows.long_jump();
     [times, costs, flows]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Do the rates of flows fall by the exponent, and do times and costs stay the same?
-    #[test]
-    fn flows_may_differ_in_their_rates() {
-        let workload: Workload = "exponential:1us".parse().expect("a form");
-        let arrivals = || Arrivals::new(&workload, 1e6, 100, 1);
-        let mut counts = [0_u32; 100];
-        for (alike, ranked) in arrivals().zip(arrivals().with_zipf(1.0)).take(200_000) {
-            assert_eq!(Arrival { flow: 0, ..alike }, Arrival { flow: 0, ..ranked });
-            counts[usize::from(ranked.flow)] += 1;
-        }
-        let harmonic: f64 = (1..=100).map(|rank| 1.0 / f64::from(rank)).sum();
-        for rank in [1, 2, 10, 100] {
-            let (count, expected) = (f64::from(counts[rank - 1]), 2e5 / rank as f64 / harmonic);
-            assert!((count / expected - 1.0).abs() < 0.15, "rank {rank}: {count}, expected {expected}");
-        }
-        assert!(arrivals().with_zipf(0.0).take(1_000).eq(arrivals().take(1_000)));
-    }
 }

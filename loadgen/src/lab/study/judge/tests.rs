@@ -1,8 +1,7 @@
 //! Are verdicts right where theory gives the answer?
 
 use super::*;
-use crate::lab::study::replayed::Replayed;
-use crate::lab::workload::{Recording, Trace, Workload};
+use crate::lab::workload::Workload;
 use forebay::inside::emulation::overheads::Overheads;
 
 /// Judges `policy` on four workers without overheads.
@@ -107,27 +106,4 @@ fn a_class_that_starves_is_a_failure() {
     assert_eq!(guarded("bimodal:0.99:1us:20us", "p99-slowdown-long<=20"), [(0, 20.0), (1, f64::INFINITY)]);
     assert_eq!(guarded("bimodal:0.99996:1us:20us", goal), [(0, 20.0)]);
     assert_eq!(guarded("fixed:1us", goal), [(0, f64::INFINITY)]);
-}
-
-// Does a trace go to the whole fleet, at the fleet's rate? Are pool sizes fitted to one server's
-// part of the load? If the busiest server is too slow, is it named as the cause?
-#[test]
-fn a_trace_comes_to_all_servers_of_a_fleet() {
-    let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";
-    let lines: String = (1..=6_000).map(|us| format!("{us}us {us}us short 1us {} 0\n", us % 64)).collect();
-    let offered: Trace = Trace::parse(&format!("{header}\n{lines}")).expect("a trace");
-    let replayed = Replayed { path: std::path::PathBuf::new(), workload: offered.to_workload(), offered };
-    let fleet = Fleet { servers: 4, lost: 1, balance: "jsq".parse().expect("a balancer") };
-    let new = Scenario::new(&replayed.workload, 2, Overheads::NONE, 1, 6_000);
-    let scenario = Scenario { fleet: Some(fleet), ..new };
-    let (spec, goal) = ("steal".parse().expect("a policy"), "p99-slowdown<=10".parse().expect("a goal"));
-    let busiest = |simulation: Simulation| simulation.fleet.expect("a fleet").1;
-    let recorded = Scenario { stretched: Some(&replayed), ..scenario.clone() };
-    let recorded = recorded.judge(spec, 0.3, &goal, 6_000);
-    assert!((busiest(recorded) - 0.4).abs() < 0.02, "eight workers' load of .3 on six");
-    let again = Scenario { replayed: Some(&replayed), ..scenario };
-    assert!((busiest(again.run(spec, 0.125)) - 1.0 / 6.0).abs() < 0.02, "one worker's work on six");
-    assert!((again.fit(0.125).offered - 1.0 / 3.0).abs() < 1e-2, "{}", again.fit(0.125).offered);
-    assert_eq!(again.hopeless(0.6, 0.5), Some(Cause::Server(0.5)));
-    assert_eq!(Scenario { fleet: None, ..again }.hopeless(0.6, 0.5), Some(Cause::Sizes(0.5)));
 }

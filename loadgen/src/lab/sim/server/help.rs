@@ -1,7 +1,7 @@
 //! Groups of one server help one another, by the rule of `runtime/sleep/README.md`, section 7.
 //! Threads follow the same rule.
 
-use super::{Group, Servers};
+use super::{Group, Server};
 use forebay::inside::sched::View;
 use forebay::inside::sched::grouping::{HELP_EVERY, HELP_NAP, is_longer};
 use forebay::time::Nanos;
@@ -13,11 +13,11 @@ impl Group<'_> {
     }
 }
 
-impl Servers<'_> {
+impl Server<'_> {
     /// A worker of `group` searched for `took` and found nothing. Takes work of a full group of the
-    /// same server; returns false if there is none.
+    /// server; returns false if there is none.
     pub(super) fn help(&mut self, group: usize, took: Nanos) -> bool {
-        if self.each == 1 || !self.groups[group].driver.helps() {
+        if self.groups.len() == 1 || !self.groups[group].driver.helps() {
             return false;
         }
         let now = self.groups[group].driver.world.now.plus(took);
@@ -44,8 +44,8 @@ impl Servers<'_> {
 
     /// The other groups of the server, beginning with the one after `group`.
     fn others(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
-        let (each, first, own) = (self.each, group - group % self.each, group % self.each);
-        (1..each).map(move |further| first + (own + further) % each)
+        let all = self.groups.len();
+        (1..all).map(move |further| (group + further) % all)
     }
 
     /// The worker of `group` takes a job of the group `full`, or a batch of datagrams from one of
@@ -77,8 +77,9 @@ impl Servers<'_> {
     /// Called after a step of `group` at `now`. If work waits in this group and the group is full,
     /// a sleeper of another group will look after [`HELP_NAP`].
     pub(super) fn doze(&mut self, group: usize, now: Nanos) {
+        let several = self.groups.len() > 1;
         let group = &self.groups[group];
-        if self.each > 1 && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {
+        if several && self.nap_until == Nanos::MAX && group.driver.world.waiting() > 0 && group.is_full() {
             self.nap_until = now.plus(HELP_NAP);
         }
     }
@@ -91,8 +92,7 @@ impl Servers<'_> {
                 continue;
             }
             self.nap_until = now.plus(HELP_NAP);
-            let first = full - full % self.each;
-            let idle = (first..first + self.each).find(|group| !self.groups[*group].is_full());
+            let idle = (0..self.groups.len()).find(|group| !self.groups[*group].is_full());
             if let Some(idle) = idle {
                 let driver = &mut self.groups[idle].driver;
                 driver.world.now = now;

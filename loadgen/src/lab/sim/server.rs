@@ -1,8 +1,6 @@
-//! Several servers in one virtual time. Each request goes to one of them. The next step is always
-//! the earliest step of any server.
-//!
-//! A server has one or several groups of workers, each with a world of its own. An idle group takes
-//! work from a full group of its server (`help.rs`).
+//! A server has one or several groups of workers, each with a world of its own, in one virtual
+//! time. The next step is always the earliest step of any group. An idle group takes work from a
+//! full group (`help.rs`).
 
 mod help;
 
@@ -17,23 +15,16 @@ use forebay::metrics::Work;
 use forebay::time::Nanos;
 use std::cell::RefCell;
 
-/// The number of a server, counted from 0.
-pub(super) type ServerId = usize;
-
-/// Equal servers with one common stream of requests.
-pub(super) struct Servers<'a> {
-    /// The groups of all servers, in the order of the servers.
+/// A server in virtual time.
+pub(super) struct Server<'a> {
     groups: Vec<Group<'a>>,
-    /// Number of groups of each server.
-    each: usize,
     /// When a worker of each group acts next.
     event_list: EventList,
     /// When the groups next evaluate their measurements, and the interval; [`Nanos::MAX`] = never.
     follow_at: Nanos,
     follow_every: Nanos,
-    /// The gate of each server; empty without gates. All gates decide next at `gate_at`;
-    /// [`Nanos::MAX`] = never.
-    gates: Vec<Gate<'a>>,
+    /// The gate, if there is one. It decides next at `gate_at`; [`Nanos::MAX`] = never.
+    gate: Option<Gate<'a>>,
     gate_at: Nanos,
     /// When sleepers next look for full groups; [`Nanos::MAX`] while no full group has waiting
     /// work.
@@ -50,20 +41,11 @@ struct Group<'a> {
     helped_at: Nanos,
 }
 
-impl<'a> Servers<'a> {
-    /// `count` idle servers. Their requests are counted in `tally`, and sampled in `samples` for
-    /// the gates.
-    pub(super) fn new(
-        setup: &'a Setup,
-        samples: &'a [Samples],
-        count: usize,
-        tally: &'a RefCell<Tally>,
-    ) -> Servers<'a> {
-        let each = setup.groups.len();
-        let group = |number: usize| {
-            let group = number % each;
+impl<'a> Server<'a> {
+    /// An idle server. Its requests are counted in `tally`, and sampled in `samples` for the gate.
+    pub(super) fn new(setup: &'a Setup, samples: Option<&'a Samples>, tally: &'a RefCell<Tally>) -> Server<'a> {
+        let group = |group: usize| {
             let (workers, first) = (setup.groups[group], setup.groups[..group].iter().sum());
-            let samples = samples.get(number / each);
             let samplers =
                 samples.map(|samples| (first..first + workers).map(|worker| samples.sampler(worker)).collect());
             let model = CostModel::new(setup, workers, samples.zip(samplers), tally);
@@ -72,35 +54,22 @@ impl<'a> Servers<'a> {
             driver.world.skips_empty = true;
             Group { driver, first, helped_at: Nanos::ZERO }
         };
-        let groups: Vec<_> = (0..count * each).map(group).collect();
+        let groups: Vec<_> = (0..setup.groups.len()).map(group).collect();
         let event_list = EventList::new(groups.len().max(1));
         let follow_at = setup.follows.as_ref().map_or(Nanos::MAX, |follows| follows.every);
         let (follow_every, nap_until) = (follow_at, Nanos::MAX);
-        let gate = |scale| samples.iter().map(move |samples| Gate::new(samples, scale));
-        let gates = setup.gate.into_iter().flat_map(gate).collect();
+        let gate = samples.zip(setup.gate).map(|(samples, scale)| Gate::new(samples, scale));
         let gate_at = setup.gate.map_or(Nanos::MAX, Gate::every);
-        let mut all =
-            Servers { groups, each, event_list, follow_at, follow_every, gates, gate_at, nap_until, setup, tally };
-        (0..all.groups.len()).for_each(|group| all.schedule(group));
-        all
+        let mut server = Server { groups, event_list, follow_at, follow_every, gate, gate_at, nap_until, setup, tally };
+        (0..server.groups.len()).for_each(|group| server.schedule(group));
+        server
     }
 
-    /// Requests that `server` holds: in its sockets, in its queues and at its workers.
-    pub(super) fn in_flight(&self, server: ServerId) -> usize {
-        self.groups[server * self.each..][..self.each].iter().map(|group| group.driver.engine.in_flight()).sum()
-    }
-
-    /// Serves `arrivals` until all requests have ended. They are requests with their flows, in the
-    /// order of their times. `place` chooses a server for each request, and sets the socket there.
-    pub(super) fn run(
-        mut self,
-        mut arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
-        mut place: impl FnMut(&Servers<'a>, &mut ArrivingRequest, u16) -> ServerId,
-    ) {
+    /// Serves `arrivals` until all requests have ended. They are in the order of their times.
+    pub(super) fn run(mut self, mut arrivals: impl Iterator<Item = ArrivingRequest>) {
         // Workers and their events use a time that leaves out pauses. Arrival times include pauses.
         let setup = self.setup;
-        let at_of =
-            |next: &Option<(ArrivingRequest, u16)>| next.as_ref().map_or(Nanos::MAX, |(came, _)| setup.worked(came.at));
+        let at_of = |next: &Option<ArrivingRequest>| next.as_ref().map_or(Nanos::MAX, |came| setup.worked(came.at));
         let mut next = arrivals.next();
         loop {
             let (first_at, group) = self.first();
@@ -109,9 +78,8 @@ impl<'a> Servers<'a> {
             match next {
                 _ if at >= self.gate_at && at < Nanos::MAX => self.decide(),
                 _ if at >= self.follow_at && at < Nanos::MAX => self.follow(at),
-                Some((mut came, flow)) if came_at < first_at.min(self.nap_until) => {
-                    let server = place(&self, &mut came, flow);
-                    self.arrive(server, came);
+                Some(came) if came_at < first_at.min(self.nap_until) => {
+                    self.arrive(came);
                     next = arrivals.next();
                 }
                 _ if self.nap_until < first_at => self.end_nap(),
@@ -147,29 +115,27 @@ impl<'a> Servers<'a> {
         self.follow_at = now.plus(self.follow_every.times(1 + silent.saturating_sub(Work::INTERVALS + 1)));
     }
 
-    /// Lets all gates decide.
+    /// Lets the gate decide.
     fn decide(&mut self) {
         let now = self.gate_at;
-        for (gate, groups) in self.gates.iter_mut().zip(self.groups.chunks(self.each)) {
+        if let Some(gate) = &mut self.gate {
             let mut counts = Counts { at: now, ..Counts::default() };
-            for Group { driver, .. } in groups {
+            for Group { driver, .. } in &self.groups {
                 counts.idle = counts.idle.plus(driver.idle(now));
                 counts.received += driver.engine.received;
                 counts.lost += driver.engine.lost;
             }
-            gate.decide(counts, self.setup.workers(), &groups[0].driver.engine.waits, self.setup.on_clock(now));
+            gate.decide(counts, self.setup.workers(), &self.groups[0].driver.engine.waits, self.setup.on_clock(now));
         }
         self.gate_at = now.plus(self.setup.gate.map_or(Nanos::MAX, Gate::every));
     }
 
-    /// Delivers `came` to `server`. The number of its socket counts the sockets of all groups of
-    /// the server.
-    fn arrive(&mut self, server: ServerId, mut came: ArrivingRequest) {
-        if self.gates.get_mut(server).is_some_and(|gate| !gate.lets_in(came.source)) {
+    /// Delivers `came`. The number of its socket counts the sockets of all groups.
+    fn arrive(&mut self, mut came: ArrivingRequest) {
+        if self.gate.as_mut().is_some_and(|gate| !gate.lets_in(came.source)) {
             return self.tally.borrow_mut().lost(came.class, None, Nanos::ZERO, came.counts);
         }
-        let groups = &self.groups[server * self.each..][..self.each];
-        let group = server * self.each + groups.partition_point(|group| group.first <= came.socket) - 1;
+        let group = self.groups.partition_point(|group| group.first <= came.socket) - 1;
         came.socket -= self.groups[group].first;
         let at = self.setup.worked(came.at);
         self.groups[group].driver.arrive(at, came.socket, came);
@@ -181,7 +147,7 @@ impl<'a> Servers<'a> {
     /// action is later than `until`.
     fn act(&mut self, group: usize, until: Nanos) {
         let until = (self.groups.len() == 1).then_some(until);
-        let mut next = self.groups[group].driver.act_in_group(self.each > 1, until);
+        let mut next = self.groups[group].driver.act_in_group(until.is_none(), until);
         if matches!(next, Next::Balance) && !self.balance(group) {
             next = self.groups[group].driver.act_in_group(false, until);
         }
