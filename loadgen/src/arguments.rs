@@ -46,9 +46,7 @@ pub(crate) enum Command {
     /// for each
     Compare(Box<CompareArguments>),
     /// Simulate policies in virtual time: how long requests of a workload take under each
-    #[command(
-        after_help = "Example:\n  loadgen simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html"
-    )]
+    #[command(after_help = "Example:\n  loadgen simulate --policy steal,auto,srpt --load 0.1..0.9:0.1")]
     Simulate(Box<SimulateArguments>),
     /// Find the policy and the fewest workers that hold a latency goal, in virtual time
     #[command(

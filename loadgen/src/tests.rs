@@ -83,7 +83,7 @@ fn what_is_right_is_taken() {
         "search --target 127.0.0.1:9 --rate 1000 --slo p99.9<500us,loss<0.01%",
         "compare --a 127.0.0.1:9 --b localhost:9 --rate 100 --profile coap=/a",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
-        "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1 --html curves.html",
+        "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,levels --overheads lab",
         "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",

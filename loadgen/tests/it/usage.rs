@@ -137,7 +137,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
         assert_eq!(end(flags, gone.into()), (Some(5), String::new()), "{flags}");
         assert!(matches!(end(flags, Stdio::null()).0, Some(0 | 3)), "{flags}");
     }
-    let of_lab = [(simulate, "--json"), (simulate, "--html"), (plan, "--json")];
+    let of_lab = [(simulate, "--json"), (plan, "--json")];
     let of_lab = of_lab.map(|(command, flag)| (format!("{command} --quiet {flag} /dev/full"), flag));
     for (flags, flag) in of_lab.into_iter().chain([(to_file, "--json")]) {
         let (code, said) = end(&flags, Stdio::null());

@@ -140,9 +140,6 @@ pub(crate) struct SimulateArguments {
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Also write the result as a page with curves; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub(super) html: Option<PathBuf>,
     /// Print no progress
     #[arg(long)]
     pub(super) quiet: bool,

@@ -13,7 +13,6 @@ use crate::lab::study::search::{Edge, SIMULATIONS, max_load};
 use crate::lab::study::table::Row;
 use crate::lab::study::{json, parallel, table};
 use crate::lab::workload::Recording;
-use crate::page;
 use crate::results::{Outputs, bar};
 use crate::text::wrapped;
 use crate::values;
@@ -38,12 +37,10 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
     let arguments = &arguments.settled();
     let mut scenario = scenario(arguments, replayed.as_ref())?;
-    let outputs = Outputs::open(arguments.json.as_deref(), arguments.html.as_deref())?;
+    let outputs = Outputs::open(arguments.json.as_deref(), None)?;
     let results = carry_out(&mut scenario, arguments);
     let goal = arguments.max_load.as_ref();
-    let document = || document(&scenario, goal, &results);
-    let page = || page::render("loadgen simulate", include_str!("page.js"), &document());
-    outputs.finish(&text(&scenario, goal, &results), document, page)
+    outputs.finish(&text(&scenario, goal, &results), || document(&scenario, goal, &results), String::new)
 }
 
 /// The lowest load that a search for the highest one tries.

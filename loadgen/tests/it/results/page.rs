@@ -1,7 +1,6 @@
 //! Does the page of a run say first whether to trust it, and draw what the JSON has? Method: its
 //! script, run in Node.
 
-use crate::support::program::stdout;
 use crate::support::script::shown;
 use crate::support::*;
 
@@ -30,17 +29,4 @@ fn a_run_draws_its_classes_and_its_seconds() {
     assert_eq!(charts.matches(" of each class  ∞ ").count(), 2, "{charts}");
     let table = text("table");
     assert!(table.contains(" ∞") && table.contains("short, latency") && table.contains(", slowdown"), "{table}");
-}
-
-#[test]
-fn a_simulation_draws_its_policies() {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    let flags = "simulate --policy steal,srpt --load 0.5..0.7:0.1 --requests 2000 --html";
-    stdout(&format!("{flags} {}", file.path().display()));
-    let page = std::fs::read_to_string(file.path()).expect("it was written");
-    let Some(shown) = shown(&page, &[]) else { return };
-    // Four percentiles; the keys show the two policies once more, as straight lines.
-    assert_eq!(shown[0]["charts"]["lines"], 2 * 4);
-    let has = |id: &str, name: &str| shown[0][id]["text"].as_str().is_some_and(|text| text.contains(name));
-    assert!(has("table", "srpt") && has("keys", "steal"));
 }
