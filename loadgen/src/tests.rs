@@ -84,7 +84,7 @@ fn what_is_right_is_taken() {
         "compare --a 127.0.0.1:9 --b localhost:9 --rate 100 --profile coap=/a",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,auto,srpt --load 0.1..0.9:0.1",
-        "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
+        "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy darc",
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,levels --overheads lab",
         "plan --workload extreme-bimodal --rate 2000000 --slo p99.9-slowdown<=20",
     ] {

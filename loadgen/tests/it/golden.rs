@@ -41,7 +41,7 @@ const OTHERS: [&str; 8] = [
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,levels,auto --classified",
     "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,levels,auto",
     "tpcc --load 0.8 --workers 37 --groups 3 --policy steal,auto",
-    "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq,darc",
+    "extreme-bimodal --load 0.7 --policy srpt,priority,darc",
 ];
 
 #[test]

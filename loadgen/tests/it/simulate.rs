@@ -89,7 +89,7 @@ const REFUSED: &str = r#"
 simulate --workload fixed:2h => a cost is 1ns to 1h
 simulate --workload fixed:1h => one simulation takes at most 1e11: lower --requests, or raise --checkpoint
 simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal => at most 1e9
-simulate --policy rr:1ns:0ns --workload fixed:1ms => steps of 1ns
+simulate --checkpoint 1ns --workload fixed:1ms => steps of 1ns
 simulate --overheads send=1h => 0ns to 10ms
 simulate --overheads file:/nowhere/a=b => /nowhere/a=b: it cannot be read: No such file
 simulate --deadline 99999999999999h => at most 1000h
@@ -97,7 +97,7 @@ simulate --replay /dev/zero => --replay /dev/zero: line 1: it is longer than 819
 plan --workload fixed:1h --rate 0.001 => one simulation takes at most
 plan --workload fixed:1us --rate 1e300 => 0.001 to 1000000000
 simulate --policy stael => no policy is called `stael`; there are
-simulate --policy rr:5us => rr:QUANTUM:SWITCH
+simulate --policy rr:5us => no policy is called `rr:5us`
 simulate --policy pools --pools best => allowed: 1 to 8 pools
 simulate --load 0 => 0.001 to 10
 simulate --load 0.9..0.1 => FROM..TO:STEP

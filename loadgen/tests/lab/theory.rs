@@ -123,21 +123,6 @@ fn m_d_1_and_pollaczek_khinchine() {
 }
 
 #[test]
-fn shared_processors_slow_every_class_alike() {
-    let workload = workload("bimodal:0.875:5us:45us");
-    for (workers, load) in cases() {
-        let incoming = arrivals(&workload, load, workers, 1, requests(load, workers), |_, class| (0, class));
-        let tally = Reference::ProcessorSharing.simulate(workers, incoming);
-        // Insensitive to the distribution of costs: as M/M/k.
-        let slowdown = 1.0 + erlang_c(workers, load) / (workers as f64 * (1.0 - load));
-        for class in [0, 1] {
-            let what = format!("PS, {workers} workers at {load}, class {class}");
-            assert_near(&what, tally.slowdown_mean(Some(class)), slowdown, WITHIN);
-        }
-    }
-}
-
-#[test]
 fn priorities_wait_as_cobham_says() {
     let workload = workload("exponential:10us");
     for (workers, load) in cases() {

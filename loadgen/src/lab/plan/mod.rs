@@ -175,7 +175,7 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     // With more workers the load is lower, and the same number of requests spans more simulated
     // time. So the most workers are checked.
     let load = question.load_at(question.planned_rate(), *question.workers.end());
-    policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
+    question.scenario.check(load)?;
     if arguments.slo.is_none() {
         let (goal, source) = default_goal(&question);
         return Ok((Question { goal, ..question }, Some(source)));

@@ -34,8 +34,7 @@ pub(crate) struct SimulateArguments {
     pub(super) groups: std::option::Option<usize>,
     /// Policies to compare
     ///
-    /// Those of `forebay serve`, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, darc, priority
-    /// and jsq.
+    /// Those of `forebay serve`, and as bounds srpt, priority and darc.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Loads to offer, as shares of the workers' capacity

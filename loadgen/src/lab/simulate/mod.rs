@@ -105,9 +105,7 @@ fn scenario<'a>(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>
         ..Scenario::new(workload, workers, overheads, seed, requests)
     };
     let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.as_slice() };
-    for spec in &arguments.policy {
-        loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
-    }
+    loads.iter().try_for_each(|load| scenario.check(*load))?;
     Ok(scenario)
 }
 

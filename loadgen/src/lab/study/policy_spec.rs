@@ -2,7 +2,6 @@
 
 use crate::lab::sim::Reference;
 use forebay::inside::sched::{Entry, PolicyName, name_here};
-use forebay::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,14 +15,6 @@ pub(crate) enum PolicySpec {
 }
 
 impl PolicySpec {
-    /// The quantum, if the policy's text gives one.
-    pub(crate) fn quantum(self) -> Option<Nanos> {
-        match self {
-            PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
-            _ => None,
-        }
-    }
-
     /// Whether the policy has pools.
     pub(crate) fn has_pools(self) -> bool {
         self.entry().is_some_and(Entry::has_pools)
@@ -46,8 +37,7 @@ impl FromStr for PolicySpec {
         let ours = text.parse().map(PolicySpec::Server);
         ours.or_else(|_| text.parse().map(PolicySpec::Reference)).map_err(|()| {
             format!(
-                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH \
-                 (like rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), darc, priority and jsq",
+                "no policy is called `{text}`{}; there are {}, and in simulation only srpt, priority and darc",
                 name_here(text),
                 PolicyName::list(|_| true)
             )
@@ -70,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_policy_is_offered() {
-        for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
+        for text in ["steal", "auto", "srpt", "darc"] {
             assert_eq!(text.parse::<PolicySpec>().map(|spec| spec.to_string()), Ok(text.to_owned()));
         }
         let error = "stael".parse::<PolicySpec>().expect_err("a slip");
