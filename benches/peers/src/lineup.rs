@@ -15,7 +15,6 @@ pub(crate) fn echoing() -> Vec<Peer> {
         ours("tokio-task", ""),
         ours("tokio-loop", ""),
         ours("rayon", ""),
-        go("go-goroutine", "", String::new()),
     ]
 }
 
@@ -28,17 +27,15 @@ pub(crate) fn burning(place: Place, mix: &Mix) -> Result<Vec<Peer>> {
         Place::Emulated(cores) => (usize::from(cores), mix.time_scale, ""),
         Place::Real(cores) => (usize::from(cores), 1, ", spin"),
     };
-    let (forebay_burns, work, work_of_go) = match place {
+    let (forebay_burns, work) = match place {
         Place::Emulated(_) => {
-            let (overheads, prices) = (OVERHEADS.text(), OVERHEADS.times(scale));
-            let [receive, send, give_way] = [prices.receive, prices.send, prices.yield_].map(|price| price.get());
+            let overheads = OVERHEADS.text();
             (
                 format!("--burn sleep --overheads {overheads} --time-scale {scale}"),
                 format!("--work sleep --cores {cores} --overheads {overheads} --time-scale {scale}"),
-                format!("-work sleep -cores {cores} -receive {receive}ns -send {send}ns -give-way {give_way}ns"),
             )
         }
-        Place::Real(_) => ("--burn cpu --pin".to_owned(), "--work cpu".to_owned(), "-work cpu".to_owned()),
+        Place::Real(_) => ("--burn cpu --pin".to_owned(), "--work cpu".to_owned()),
     };
     // The mix decides the size of tokio-split: workers for the light share of the work, rounded up,
     // and threads for the heavy share.
@@ -63,8 +60,6 @@ pub(crate) fn burning(place: Place, mix: &Mix) -> Result<Vec<Peer>> {
         ours("tokio-yield-10us", yield_10, "tokio-yield", cores, quantum(10)),
         plain("rayon"),
         ours("rayon-split", yield_10, "rayon-split", cores, quantum(10)),
-        go("go-goroutine", "", work_of_go.clone()),
-        go("go-gosched", yield_10, format!("-quantum {}us {work_of_go}", 10 * scale)),
     ])
 }
 
@@ -76,8 +71,4 @@ fn forebay(name: &'static str, uses: &str, arguments: String) -> Peer {
 
 fn ours(name: &'static str, uses: &str, arguments: String) -> Peer {
     Peer::new(name, uses, Program::Ours(arguments))
-}
-
-fn go(name: &'static str, uses: &str, arguments: String) -> Peer {
-    Peer::new(name, uses, Program::Go(arguments))
 }

@@ -1,4 +1,4 @@
-//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, compared in one table.
+//! `peers`: the same service by Forebay, a bare loop, tokio and rayon, compared in one table.
 //!
 //! Each peer is started in turn, round after round, and one generator drives it. Figures are
 //! medians over rounds; ratios are within a round. README.md says what the table does not show.
@@ -21,14 +21,13 @@ use clap::{Parser, Subcommand, ValueEnum};
 use cpus::Division;
 use loadgen::compare::server_process::{self, ServerProcess};
 use mix::{IN_A_HURRY, MIXES, Place};
-use peer::{BARE, Peer, Started};
+use peer::{BARE, Peer};
 use results::{Figure, Results};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, and prints one
-/// table.
+/// Runs the same service as Forebay, as a bare loop, and on tokio and rayon, and prints one table.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Arguments {
@@ -139,13 +138,7 @@ impl Arguments {
         let wanted =
             |peer: &Peer| self.peers.is_empty() || peer.name == BARE || self.peers.iter().any(|it| it == peer.name);
         for peer in peers.into_iter().filter(wanted) {
-            let server = match division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {
-                Started::Running(server) => server,
-                Started::Skipped(reason) => {
-                    eprintln!("{} is skipped: {reason}", peer.name);
-                    continue;
-                }
-            };
+            let server = division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))?;
             let figures = division.on_generator_cpus(|| measure(&server)).context(peer.name)?;
             results.add(peer.name, peer.uses, figures);
             server.stop().context(peer.name)?;

@@ -44,17 +44,8 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (report, table) = run(&["--quick"], &folder.path().join("quick.json"));
     assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/3"), Some(true)));
-    let has_go = Command::new("go").arg("version").output().is_ok();
-    if !has_go {
-        skip("the peers in Go are not measured, go is not installed");
-    }
-    let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
-    let mut burning = vec!["tokio-split", "tokio-yield-1us", "tokio-yield-10us", "rayon-split"];
-    // Only the Go peers may be skipped, and only if Go is missing.
-    if has_go {
-        echo.push("go-goroutine");
-        burning.push("go-gosched");
-    }
+    let echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
+    let burning = vec!["tokio-split", "tokio-yield-1us", "tokio-yield-10us", "rayon-split"];
     assert_eq!(names(&report), [&echo[..], &burning].concat());
     for row in rows(&report) {
         let name = row["peer"].as_str().expect("a name");
@@ -71,7 +62,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         let yields = match name {
             "forebay-trains" => continue,
             "tokio-yield-1us" => 1.1,
-            "tokio-yield-10us" | "go-gosched" | "rayon-split" => 1.01,
+            "tokio-yield-10us" | "rayon-split" => 1.01,
             _ => 1.0,
         };
         let bounds = [("light p50", 6.36), ("light p99", 6.36), ("light p99.9", 6.36), ("heavy p50", yields)];
@@ -80,7 +71,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
             assert!(value >= Some(bound * 0.998), "{percentile} in {row:#}");
         }
         let uses = row["uses"].to_string();
-        let should_yield = name == "forebay" || ["yield", "gosched", "split"].iter().any(|part| name.contains(part));
+        let should_yield = name == "forebay" || ["yield", "split"].iter().any(|part| name.contains(part));
         assert_eq!(uses.contains("yield"), should_yield && name != "tokio-split", "{row:#}");
     }
     for part in ["these figures mean nothing", "| to bare: packets/s |", "| 0.5us/500us light p99 |", "| tokio-split |"]

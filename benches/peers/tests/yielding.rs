@@ -6,7 +6,6 @@ use forebay::inside::wire::{HEADER_BYTES, Header, Kind, Status};
 use forebay::time::Nanos;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -43,23 +42,9 @@ fn ours(shape: &str, threads: usize) -> Command {
     command
 }
 
-/// The Go peer; `None` if Go is missing.
-fn go(folder: &Path, threads: usize) -> Option<Command> {
-    Command::new("go").arg("version").output().ok()?;
-    let program = folder.join("peers-go");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("go");
-    let built = Command::new("go").current_dir(source).args(["build", "-o"]).arg(&program).arg(".").status();
-    assert!(built.is_ok_and(|status| status.success()), "Go builds it");
-    let mut command = Command::new(program);
-    command.args(["-work", "cpu", "-quantum", "10us"]).env("GOMAXPROCS", threads.to_string());
-    Some(command)
-}
-
 /// Every peer that yields, on this many threads.
-fn yielding(folder: &Path, threads: usize) -> Vec<(&'static str, Command)> {
-    let mut peers = vec![("tokio-yield", ours("tokio-yield", threads)), ("rayon-split", ours("rayon-split", threads))];
-    peers.extend(go(folder, threads).map(|command| ("go-gosched", command)));
-    peers
+fn yielding(threads: usize) -> [(&'static str, Command); 2] {
+    ["tokio-yield", "rayon-split"].map(|shape| (shape, ours(shape, threads)))
 }
 
 fn send(socket: &UdpSocket, id: u64, cost: Nanos) {
@@ -79,9 +64,8 @@ fn reply(name: &str, socket: &UdpSocket) -> u64 {
 #[test]
 fn every_request_is_answered_once_and_light_ones_pass_heavy_ones() {
     const REQUESTS: u64 = 300;
-    let folder = tempfile::tempdir().expect("a folder");
     for threads in [1, 2] {
-        for (name, command) in yielding(folder.path(), threads) {
+        for (name, command) in yielding(threads) {
             let (_server, socket) = start(command);
             for id in 0..REQUESTS {
                 // Less than a quantum, one quantum, some, and many.

@@ -1,3 +1,0 @@
-module peers
-
-go 1.22
