@@ -1,7 +1,6 @@
 //! Prepares entries of master files for the crate `domain`. It cannot read units of times, `@`
 //! among the data, and entries over several lines.
 
-use super::generic;
 use crate::query::rtype;
 use domain::base::iana::Rtype;
 
@@ -140,15 +139,9 @@ impl Entry {
         if let Some(rtype) = rtype
             && words.get(place + 1).is_none_or(|word| word != "\\#")
         {
-            if let Some(bytes) = generic::data(rtype, &words[place + 1..], origin) {
-                let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                words.truncate(place + 1);
-                words.extend(["\\#".to_owned(), bytes.len().to_string(), digits]);
-            }
             let rtype = rtype.to_int();
             let data = &mut words[place + 1..];
             match rtype {
-                _ if data.first().is_some_and(|word| word == "\\#") => {}
                 rtype::SOA => data.iter_mut().skip(3).for_each(in_seconds),
                 // In these types `@` is text.
                 rtype::TXT | rtype::HINFO | rtype::CAA => {}

@@ -2,7 +2,6 @@
 
 mod build;
 mod entries;
-mod generic;
 mod load;
 mod rrset;
 mod types;
