@@ -4,7 +4,6 @@
 use crate::fate::labels;
 use crate::sched::policy::rows;
 use crate::sched::{Entry, PolicyName, name_here};
-use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 
@@ -214,15 +213,6 @@ pub(super) fn list_or_none(values: &[impl Display]) -> String {
     if values.is_empty() { "none".to_owned() } else { list_text(values) }
 }
 
-/// Parses a duration with its unit, within `bounds`.
-pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
-    match parse_duration(text) {
-        Ok(duration) if bounds.contains(&duration) => Ok(duration),
-        Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
-        Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
-    }
-}
-
 /// Parses each part of `text`, separated by commas. There may be at most `most` of these `things`.
 /// `clash` says why two values cannot both be in the list.
 pub(super) fn list<T>(
@@ -318,21 +308,6 @@ mod tests {
         }
         for text in ["", "-1", "+1", "1.5", "two", "1 ", "0x10"] {
             assert_eq!(workers(text), Err("not a whole number".to_owned()), "{text:?}");
-        }
-    }
-
-    // Does a duration need its unit? Are both bounds inclusive?
-    #[test]
-    fn durations_have_units_and_bounds() {
-        let bounds = || Nanos::from_micros(1)..=Nanos::from_secs(1);
-        for (text, nanos) in [("1us", 1_000), ("50us", 50_000), ("0.5ms", 500_000), ("1s", 1_000_000_000)] {
-            assert_eq!(duration(text, bounds()), Ok(Nanos::new(nanos)), "{text}");
-        }
-        for text in ["0s", "999ns", "1001ms", "2h"] {
-            assert_eq!(duration(text, bounds()), Err("out of range".to_owned()), "{text}");
-        }
-        for text in ["", "50", "us", "50 parsecs", "-1s"] {
-            assert!(duration(text, bounds()).unwrap_err().starts_with("not a duration"), "{text:?}");
         }
     }
 

@@ -87,20 +87,26 @@ impl ServiceTimes {
     /// without measurements. The time outside a handler counts where the request ends, because most
     /// of it is for the reply.
     pub fn share_within(&self, budget: Nanos) -> f64 {
-        let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {
-            self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
-        };
         let whole = |took: Nanos| took.plus(self.beside);
-        let all = sum(&whole);
-        if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
+        let all = self.sum_of(whole);
+        if all > 0.0 { self.sum_of(|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
     }
 
     /// The share of the workers' time that requests spend in their handlers within their first
     /// `budget` of CPU time.
     pub fn handler_share_within(&self, budget: Nanos) -> f64 {
-        let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
-        let all: f64 = self.bins.iter().map(|(took, count)| took.plus(self.beside).get() as f64 * *count as f64).sum();
-        if all > 0.0 { within / all } else { 0.0 }
+        let all = self.sum_of(|took| took.plus(self.beside));
+        if all > 0.0 { self.sum_of(|took| took.min(budget)) / all } else { 0.0 }
+    }
+
+    /// The mean time that requests spend in their handlers within their first `budget` of CPU time.
+    pub(super) fn handler_mean_within(&self, budget: Nanos) -> Nanos {
+        Nanos::new((self.sum_of(|took| took.min(budget)) / self.count().max(1) as f64) as u64)
+    }
+
+    /// The sum of `time` over all requests, each given its service time.
+    fn sum_of(&self, time: impl Fn(Nanos) -> Nanos) -> f64 {
+        self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
     }
 }
 

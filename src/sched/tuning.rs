@@ -3,7 +3,7 @@
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use crate::fate::labels;
-use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
+use crate::time::{Nanos, duration_within};
 use std::fmt;
 use std::str::FromStr;
 
@@ -186,13 +186,7 @@ impl FromStr for MaxWait {
         match text {
             "auto" => Ok(MaxWait::Auto),
             "off" => Ok(MaxWait::Off),
-            _ => match parse_duration(text) {
-                Ok(bound) if (FOR_MIN..=FOR_MAX).contains(&bound) => Ok(MaxWait::For(bound)),
-                Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
-                Err(DurationError::Form(_)) => {
-                    Err(format!("neither auto nor off nor a duration; write {DURATION_FORM}"))
-                }
-            },
+            _ => duration_within(text, FOR_MIN..=FOR_MAX).map(MaxWait::For),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Parses durations as flags, files and workloads write them: `20us`, `0.5us`, `2ms`, `1s`.
 
 use super::Nanos;
+use std::ops::RangeInclusive;
 
 /// The form of a duration, for help and errors.
 pub(crate) const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
@@ -40,6 +41,18 @@ pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
 }
 
+/// Parses a duration with its unit, within `bounds`.
+///
+/// # Errors
+/// In words, for a text that is no duration, or one out of `bounds`.
+pub(crate) fn duration_within(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, String> {
+    match parse_duration(text) {
+        Ok(duration) if bounds.contains(&duration) => Ok(duration),
+        Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
+        Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
+    }
+}
+
 /// Units and their nanoseconds. [`std::time::Duration`] prints `µs`.
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3_600e9)];
@@ -70,6 +83,21 @@ mod tests {
         for text in ["1000.1h", "99999999999999h", "1000000000000000000000h", &format!("{}us", "9".repeat(400))] {
             let error = parse_duration(text).expect_err(text).to_string();
             assert!(error.contains(text) && error.contains("at most 1000h"), "{error}");
+        }
+    }
+
+    // Does a duration need its unit? Are both bounds inclusive?
+    #[test]
+    fn durations_have_units_and_bounds() {
+        let bounds = || Nanos::from_micros(1)..=Nanos::from_secs(1);
+        for (text, nanos) in [("1us", 1_000), ("50us", 50_000), ("0.5ms", 500_000), ("1s", 1_000_000_000)] {
+            assert_eq!(duration_within(text, bounds()), Ok(Nanos::new(nanos)), "{text}");
+        }
+        for text in ["0s", "999ns", "1001ms", "2h"] {
+            assert_eq!(duration_within(text, bounds()), Err("out of range".to_owned()), "{text}");
+        }
+        for text in ["", "50", "us", "50 parsecs", "-1s"] {
+            assert!(duration_within(text, bounds()).unwrap_err().starts_with("not a duration"), "{text:?}");
         }
     }
 

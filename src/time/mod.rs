@@ -31,7 +31,7 @@ mod onset;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
-pub(crate) use duration::DURATION_FORM;
+pub(crate) use duration::duration_within;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
 

@@ -15,7 +15,7 @@ use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::net::{Io, Network, SourcePrefix};
 use crate::runtime::cpus::cpus;
 use crate::sched::{MaxWait, Notices, Objective, PolicyName, Wait};
-use crate::time::Nanos;
+use crate::time::{Nanos, duration_within};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -225,7 +225,7 @@ settings! {
     /// 1 us to 1 s; see [`Config::scaled`].
     slice: Nanos {
         value_name: "DURATION", live: true, default: "50us",
-        form: text!("1us to 1s", |text| value::duration(text, MICROSECOND..=SECOND), ToString::to_string),
+        form: text!("1us to 1s", |text| duration_within(text, MICROSECOND..=SECOND), ToString::to_string),
     }
     /// What auto optimises.
     /// - slowdown: p99.9 of latency over service time, and the mean latency. The longer a request
@@ -289,7 +289,7 @@ settings! {
     /// 1 us to 1 h; see [`Config::scaled`].
     cost_cap: Nanos {
         value_name: "DURATION", live: true, default: "100ms",
-        form: text!("1us to 1h", |text| value::duration(text, MICROSECOND..=HOUR), ToString::to_string),
+        form: text!("1us to 1h", |text| duration_within(text, MICROSECOND..=HOUR), ToString::to_string),
     }
     /// How requests spend CPU time.
     /// - cpu: a CPU computes.
@@ -334,4 +334,4 @@ settings! {
 }
 
 const UP_TO_AN_HOUR: Form<Nanos> =
-    text!("0s to 1h", |text| value::duration(text, Nanos::ZERO..=HOUR), ToString::to_string);
+    text!("0s to 1h", |text| duration_within(text, Nanos::ZERO..=HOUR), ToString::to_string);

@@ -6,7 +6,6 @@
 pub mod gittins;
 mod tail;
 
-use super::estimate::ServiceTimes;
 use super::ladder::{Ladder, Ladders};
 use super::tuning::{Measured, Objective, Tuning};
 use crate::time::Nanos;
@@ -164,7 +163,7 @@ impl Auto {
         };
         // The factor comes from simulations. Yields at each arrival pay if a yield costs at most
         // 0.6 of a light request's time in its handler.
-        let light = mean_within(times, budget);
+        let light = times.handler_mean_within(budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
                 Objective::Slowdown => {
@@ -226,12 +225,6 @@ impl Objective {
             }
         }
     }
-}
-
-/// The mean time that requests spend in their handlers within their first `budget` of CPU time.
-fn mean_within(times: &ServiceTimes, budget: Nanos) -> Nanos {
-    let within: f64 = times.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
-    Nanos::new((within / times.count().max(1) as f64) as u64)
 }
 
 #[cfg(test)]

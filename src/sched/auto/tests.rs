@@ -1,4 +1,5 @@
 use super::*;
+use crate::sched::estimate::ServiceTimes;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -119,14 +119,13 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[cold]
     pub(crate) fn shed(&mut self, packet: Packet<'s, H::Ticket>, cause: Cause) {
         self.now = L::now();
+        let Envelope { ref stay, ref source, .. } = packet.envelope;
         match cause {
             Cause::Waited => {
-                let Envelope { ref stay, ref source, .. } = packet.envelope;
                 self.sampling.shed(|| self.common.samples.prefix(&source.peer), stay);
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Refused => {
-                let Envelope { ref stay, ref source, .. } = packet.envelope;
                 let heavy = self.running.limits.load().heavy.minus(stay.service);
                 self.sampling.refuse(heavy, || self.common.samples.prefix(&source.peer), stay);
                 self.sampling.continuations_stand(self.running.shedding.continuations_stand());
