@@ -47,6 +47,7 @@ pub use life::stop::StopHandle;
 pub use running::Running;
 pub use serve::Server;
 pub use serve::sender::Sender;
+pub use shown::{Counter, Gauge};
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 #[cfg(feature = "cli")]
 pub(crate) use {bench::run_bench, sizes::Memory};

@@ -16,14 +16,13 @@ use super::notices;
 use super::path::packet::{PacketBody, Serving};
 use super::path::samples::Samples;
 use super::reload::Reloads;
-use super::shown;
+use super::shown::{self, Counter, Gauge, Metric};
 use super::sizes::{self, Memory};
 use super::spawner::{self, Spawner, Spawning};
 use crate::config::{Config, listen_text};
 #[cfg(feature = "cli")]
 use crate::config::{Effective, Problems};
 use crate::handler::Service;
-use crate::metrics::OwnKind;
 use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
@@ -101,14 +100,13 @@ impl Server {
         let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
         let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers, sizes::slots(config))));
         let start = Start {
-            bound: Bound { listening, config: config.clone(), filter, notices, spawning, board },
+            bound: Bound { listening, config: config.clone(), filter, notices, spawning, board, own: Vec::new() },
             conduct: Conduct { stop, exit_when_stuck: false, log_panics: true, supervisor: Supervisor::default() },
             demands,
             signals: None,
             reloads: Reloads::none(config),
             questions,
             metrics,
-            own_metrics: Vec::new(),
             packets: sizes::packets(config),
         };
         Ok(Server { start, announced: false })
@@ -227,22 +225,15 @@ impl Server {
         self
     }
 
-    /// Shows the values of `read` on `/metrics`, as a counter called `name` with the suffix
-    /// `_total`. `read` is called at each scrape and at the end, on a thread of its own. If `read`
-    /// panics, the metric is absent, and the log says so. If it takes longer than a second, it and
-    /// all metrics added after it are absent.
+    /// Shows `counter` on `/metrics`, under `name` with the suffix `_total`. Keep a clone of it, to
+    /// add to it.
     ///
     /// # Errors
     /// [`ServeError::Name`] unless the name is new, begins with a letter, and has only letters,
     /// digits and `_`. The server's own prefixes (`forebay_`, `process_`) are not allowed, nor are
     /// more than 256 metrics.
-    pub fn counter(
-        mut self,
-        name: &str,
-        help: &str,
-        read: impl Fn() -> f64 + Send + Sync + 'static,
-    ) -> Result<Server, ServeError> {
-        shown::add(&mut self.start.own_metrics, OwnKind::Counter, [name, help], Box::new(read))?;
+    pub fn counter(mut self, name: &str, help: &str, counter: &Counter) -> Result<Server, ServeError> {
+        shown::add(&mut self.start.bound.own, [name, help], Metric::Counter(counter.clone()))?;
         Ok(self)
     }
 
@@ -250,13 +241,8 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::counter`].
-    pub fn gauge(
-        mut self,
-        name: &str,
-        help: &str,
-        read: impl Fn() -> f64 + Send + Sync + 'static,
-    ) -> Result<Server, ServeError> {
-        shown::add(&mut self.start.own_metrics, OwnKind::Gauge, [name, help], Box::new(read))?;
+    pub fn gauge(mut self, name: &str, help: &str, gauge: &Gauge) -> Result<Server, ServeError> {
+        shown::add(&mut self.start.bound.own, [name, help], Metric::Gauge(gauge.clone()))?;
         Ok(self)
     }
 
@@ -300,7 +286,7 @@ impl Server {
             let why = "burn = \"sleep\": only the bench server sleeps in place of work; allowed: burn cpu";
             return Err(ServeError::Unavailable(why.to_owned()));
         }
-        shown::check::<H>()?;
+        shown::check(&H::CLASS_NAMES, H::REASON_NAMES)?;
         if H::TRANSPORT {
             self.start.bound.listening.group.be_transport()?;
         }

@@ -2,14 +2,9 @@
 
 use super::error::ServeError;
 use crate::fate::{Malformed, REASONS, Refused};
-use crate::handler::Service;
 use crate::metrics::{ALL_CLASSES, OwnKind, OwnValue};
-use crate::output::unstarted;
-use crate::runtime::continuation::{guarded, lock};
-use crate::time::Nanos;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::{io, iter, thread};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The form of a name.
 const WORD: &str = "a letter, then letters, digits and _";
@@ -20,22 +15,15 @@ fn is_word(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_word)
 }
 
-/// Checks a handler's names of classes and of reasons to reject.
+/// Checks a handler's names of `classes`, and of `reasons` to reject.
 ///
 /// # Errors
 /// [`ServeError::Name`] for the first name that is not allowed.
-pub(super) fn check<H: Service>() -> Result<(), ServeError> {
-    classes(&H::CLASS_NAMES)?;
-    reasons(H::REASON_NAMES)
-}
-
-fn classes(names: &[&'static str]) -> Result<(), ServeError> {
-    words("CLASS_NAMES", names, &[ALL_CLASSES], "a name other than \"all\", which stands for all classes")
-}
-
-fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
+pub(super) fn check(classes: &[&'static str], reasons: &[&'static str]) -> Result<(), ServeError> {
     let of_server = [&Malformed::NAMES[..], &Refused::NAMES].concat();
-    words("REASON_NAMES", names, &of_server, "a name that no reason of the server has")
+    let unlike_all = "a name other than \"all\", which stands for all classes";
+    words("CLASS_NAMES", classes, &[ALL_CLASSES], unlike_all)?;
+    words("REASON_NAMES", reasons, &of_server, "a name that no reason of the server has")
 }
 
 /// Checks that the names have the form of [`WORD`], are all different, and are not in `taken`.
@@ -63,109 +51,70 @@ fn broken(rules: &[(bool, &'static str)]) -> Option<&'static str> {
 /// The most own metrics of a handler, which bounds the page that is scraped every few seconds.
 const OWN_MAX: usize = 256;
 
-/// Reads the value of a metric.
-pub(super) type Read = Box<dyn Fn() -> f64 + Send + Sync>;
+/// A handler's own count, which only grows. [`Server::counter`](crate::Server::counter) shows it.
+/// A clone is the same count. Each addition writes a cache line that all workers share.
+#[derive(Clone, Debug, Default)]
+pub struct Counter(Arc<AtomicU64>);
 
-/// How long to wait for the handler's own metrics.
-pub(super) const READ_WITHIN: Nanos = Nanos::from_secs(1);
-/// The most clients that wait for one reading: twice the connections of the endpoint.
-const WAITING_MAX: usize = 64;
-/// The name of the thread that reads the handler's own metrics.
-pub(super) const READER: &str = "forebay-metrics";
+impl Counter {
+    /// Adds `more`.
+    pub fn add(&self, more: u64) {
+        // Ordering: relaxed here and below, because readers share only this one value.
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
 
-/// The handler's own metrics. A separate thread reads them, because the user's code may wait or
-/// panic.
-#[derive(Clone)]
-pub(super) struct OwnMetrics {
-    metrics: Arc<[(OwnValue, Read)]>,
-    asker: SyncSender<Box<dyn FnOnce() + Send>>,
-    reading: Arc<Mutex<Reading>>,
+    /// The current count.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
-#[derive(Default)]
-struct Reading {
-    /// Index of the metric that is being read.
-    at: usize,
-    values: Vec<Option<f64>>,
-    /// Index of the metric that the log has reported as too slow.
-    told: Option<usize>,
+/// A handler's own value, which may fall, and begins at zero.
+/// [`Server::gauge`](crate::Server::gauge) shows it. A clone is the same value.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Replaces the value.
+    pub fn set(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Adds `more`, which may be below zero.
+    pub fn add(&self, more: f64) {
+        let sum = |bits| Some((f64::from_bits(bits) + more).to_bits());
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+    }
+
+    /// The current value.
+    pub fn value(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
 }
 
-impl OwnMetrics {
-    /// Starts the reading thread, if there are `metrics`.
-    ///
-    /// # Errors
-    /// When the kernel refuses the thread.
-    pub(super) fn start(metrics: Vec<(OwnValue, Read)>) -> io::Result<OwnMetrics> {
-        let (asker, asked) = sync_channel::<Box<dyn FnOnce() + Send>>(WAITING_MAX);
-        let reading = Arc::new(Mutex::new(Reading { values: vec![None; metrics.len()], ..Reading::default() }));
-        let own = OwnMetrics { metrics: metrics.into(), asker, reading };
-        let (metrics, reading) = (own.metrics.clone(), own.reading.clone());
-        let serve = move || {
-            while let Ok(first) = asked.recv() {
-                let together: Vec<_> = iter::once(first).chain(asked.try_iter()).collect();
-                for (at, (_, read)) in metrics.iter().enumerate() {
-                    lock(&reading).at = at;
-                    let value = guarded(read).ok();
-                    lock(&reading).values[at] = value;
-                }
-                lock(&reading).told = None;
-                together.into_iter().for_each(|then| then());
-            }
-        };
-        if !own.metrics.is_empty() {
-            // Outside of the server's scope, whose end would wait for the user's code.
-            let thread = thread::Builder::new().name(READER.to_owned()).spawn(serve);
-            thread.map_err(|error| unstarted("the thread of the handler's metrics", &error))?;
-        }
-        Ok(own)
-    }
+/// A handler's own metrics, each with its name and help.
+pub(super) type Own = Vec<(OwnValue, Metric)>;
 
-    /// Reads the metrics, then calls `then`. Without metrics, `then` is dropped.
-    pub(super) fn read(&self, then: impl FnOnce() + Send + 'static) {
-        // The queue is full if a metric has hung for long. Then the wait for `then` ends at once.
-        let _ = self.asker.try_send(Box::new(then));
-    }
+/// One of a handler's own metrics.
+pub(super) enum Metric {
+    Counter(Counter),
+    Gauge(Gauge),
+}
 
-    /// Reads the metrics on a thread that may wait.
-    pub(super) fn read_now(&self) {
-        let (said, done) = sync_channel(1);
-        self.read(move || {
-            let _ = said.try_send(());
-        });
-        if done.recv_timeout(READ_WITHIN.into()) == Err(RecvTimeoutError::Timeout) {
-            self.late();
-        }
-    }
-
-    /// Marks metrics as absent that were not read within [`READ_WITHIN`].
-    pub(super) fn late(&self) {
-        let Reading { at, values, told } = &mut *lock(&self.reading);
-        values[*at..].fill(None);
-        if told.replace(*at) != Some(*at) {
-            let metric = &self.metrics[*at].0.name;
-            tracing::warn!(metric, "reading it takes too long: it and the handler's metrics after it are absent");
-        }
-    }
-
-    /// The values of the last reading.
-    pub(super) fn values(&self) -> Vec<OwnValue> {
-        let reading = lock(&self.reading);
-        let read = self.metrics.iter().zip(&reading.values);
-        read.filter_map(|((own, _), value)| Some(OwnValue { value: (*value)?, ..own.clone() })).collect()
-    }
+/// The current values of `own`.
+pub(super) fn values(own: &Own) -> Vec<OwnValue> {
+    let value = |metric: &Metric| match metric {
+        Metric::Counter(counter) => counter.value() as f64,
+        Metric::Gauge(gauge) => gauge.value(),
+    };
+    own.iter().map(|(own, metric)| OwnValue { value: value(metric), ..own.clone() }).collect()
 }
 
 /// Adds a metric to `own`.
 ///
 /// # Errors
 /// [`ServeError::Name`] if its name is not allowed.
-pub(super) fn add(
-    own: &mut Vec<(OwnValue, Read)>,
-    kind: OwnKind,
-    [name, help]: [&str; 2],
-    read: Read,
-) -> Result<(), ServeError> {
+pub(super) fn add(own: &mut Own, [name, help]: [&str; 2], metric: Metric) -> Result<(), ServeError> {
     let (name, help) = (name.to_owned(), help.to_owned());
     let rules = [
         (is_word(&name), WORD),
@@ -180,7 +129,8 @@ pub(super) fn add(
     if let Some(allowed) = broken(&rules) {
         return Err(ServeError::Name { of: "metric", name, allowed });
     }
-    own.push((OwnValue { name, help, kind, value: 0.0 }, read));
+    let kind = if matches!(metric, Metric::Counter(_)) { OwnKind::Counter } else { OwnKind::Gauge };
+    own.push((OwnValue { name, help, kind, value: 0.0 }, metric));
     Ok(())
 }
 
@@ -194,8 +144,8 @@ mod tests {
     fn names_that_cannot_be_shown_are_refused() {
         const NAMES: [&str; REASONS + 1] =
             ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
-        assert!(reasons(&[]).is_ok() && reasons(&NAMES[..REASONS]).is_ok() && reasons(&["Opcode_2"]).is_ok());
-        assert!(classes(&CLASS_NAMES).is_ok() && classes(&["magic"]).is_ok());
+        assert!(check(&[], &[]).is_ok() && check(&[], &NAMES[..REASONS]).is_ok() && check(&[], &["Opcode_2"]).is_ok());
+        assert!(check(&CLASS_NAMES, &[]).is_ok() && check(&["magic"], &[]).is_ok());
         let bad: [(&[&'static str], &str, &str); 7] = [
             (&NAMES, "q", "16 names"),
             (&["fine", ""], "", "a letter, then"),
@@ -206,7 +156,7 @@ mod tests {
             (&["cost_cap"], "cost_cap", "a name that no reason of the server"),
         ];
         for (names, name, allowed) in bad {
-            let error = reasons(names).expect_err("a bad name").to_string();
+            let error = check(&[], names).expect_err("a bad name").to_string();
             let named = error.contains(&format!("REASON_NAMES: {name:?}: not allowed"));
             assert!(named && error.contains(&format!("allowed: {allowed}")), "{error}");
         }
@@ -215,7 +165,7 @@ mod tests {
             (["a b", "b"], "CLASS_NAMES: \"a b\": not allowed; allowed: a letter, then"),
             (["b", "b"], "CLASS_NAMES: \"b\": not allowed; allowed: each name once"),
         ] {
-            let said = classes(&names).expect_err("a bad name").to_string();
+            let said = check(&names, &[]).expect_err("a bad name").to_string();
             assert!(said.starts_with(error), "{said}");
         }
     }

@@ -8,8 +8,8 @@ use anyhow::anyhow;
 use arc_swap::ArcSwap;
 use clap::Parser;
 use forebay::config::Config;
+use forebay::server::Counter;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 
 /// The most bytes sent to the network of a client without a cookie, for each byte from this
 /// network. All usual answers fit: an answer with addresses is twice as long as its question. An
@@ -99,6 +99,8 @@ pub struct Plan {
     pub config: Config,
     /// The zones' names, files and keys, for loading again.
     pub sources: Vec<Source>,
+    /// Number of signatures that the zones have made.
+    pub made: Counter,
     /// The text that tells the version, if any.
     pub version: Option<String>,
     /// Zones, cookies and limits.
@@ -123,14 +125,16 @@ impl Arguments {
                 "amplification={set}: signed answers fit with {needed}; clients without a cookie get some over TCP"
             );
         }
-        let sources = self.sources()?;
+        let made = Counter::default();
+        let sources = self.sources(&made)?;
         let zones = ArcSwap::from_pointee(Zones::load(&sources)?.with_version(self.version_text.as_deref()));
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
         let (payload, nsid) = (self.payload, self.nsid.map(Into::into));
-        let service = Service { zones, cookies, payload, nsid, tcp_messages: AtomicU64::new(0) };
+        let service = Service { zones, cookies, payload, nsid, tcp_messages: Counter::default() };
         Ok(Plan {
             config,
             sources,
+            made,
             version: self.version_text,
             service,
             connections: usize::from(self.connections),
@@ -138,11 +142,11 @@ impl Arguments {
         })
     }
 
-    fn sources(&self) -> anyhow::Result<Vec<Source>> {
+    fn sources(&self, made: &Counter) -> anyhow::Result<Vec<Source>> {
         let source = |argument: &String| {
             let source = Source::parse(argument).map_err(|error| anyhow!("--zone {argument}: {error:#}"))?;
             match self.sign {
-                Some(algorithm) => source.signed(algorithm, self.key_dir.as_deref(), self.signatures as usize),
+                Some(algorithm) => source.signed(algorithm, self.key_dir.as_deref(), self.signatures as usize, made),
                 None => Ok(source),
             }
         };

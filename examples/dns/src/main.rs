@@ -11,7 +11,6 @@ use forebay_dns::zones::{Source, Zones};
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Exit code for wrong arguments, also for wrong files that they name.
 const USAGE: u8 = 2;
@@ -33,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
-    let Plan { config, sources, version, service, connections, check } = plan;
+    let Plan { config, sources, made, version, service, connections, check } = plan;
     let about = describe(&sources, &service.zones.load());
     if check {
         print(&about)?;
@@ -41,7 +40,10 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     }
     let service = Arc::new(service);
     let reloaded = Arc::clone(&service);
-    let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?
+    let server = Server::bind(&config)?
+        .stop_on_signals()?
+        .counter("dns_signatures_made", "Signatures that were not known and had to be made", &made)?
+        .counter("dns_tcp_messages", "Messages that came over TCP", &service.tcp_messages)?
         .on_reload(move |(): ()| reload(&sources, version.as_deref(), &reloaded));
     let tcp =
         TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
@@ -52,17 +54,6 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     drop(tcp);
     print(&forebay::metrics::summary(&report.totals))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Adds counters to the metrics, for signatures and for TCP.
-fn metrics(server: Server, sources: &[Source], service: &Arc<Service>) -> anyhow::Result<Server> {
-    let signers: Vec<_> = sources.iter().filter_map(|source| source.signer.clone()).collect();
-    let made = move || signers.iter().map(|signer| signer.made() as f64).sum();
-    let service = Arc::clone(service);
-    // Ordering: relaxed, a count.
-    let over_tcp = move || service.tcp_messages.load(Ordering::Relaxed) as f64;
-    let server = server.counter("dns_signatures_made", "Signatures that were not known and had to be made", made)?;
-    Ok(server.counter("dns_tcp_messages", "Messages that came over TCP", over_tcp)?)
 }
 
 /// The zones in one line each, after the DS records that their parents need.

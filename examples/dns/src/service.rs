@@ -8,10 +8,10 @@ use crate::zones::Zones;
 use arc_swap::{ArcSwap, Guard};
 use forebay::fate::{CLASSES, Malformed, Refused, Status};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, hop, uninterrupted};
+use forebay::server::Counter;
 use forebay::time::clock;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The class of questions that want signatures, for metrics and for policies that use classes.
 const SIGNED_CLASS: u8 = 1;
@@ -32,7 +32,7 @@ pub struct Service {
     /// The name of this server, for clients that ask for it.
     pub nsid: Option<Arc<str>>,
     /// Number of messages that came over TCP.
-    pub tcp_messages: AtomicU64,
+    pub tcp_messages: Counter,
 }
 
 /// A question, or the code of the answer to a message that is none. `None` comes from no datagram.
@@ -42,8 +42,7 @@ impl Service {
     /// The answer to a message that came over TCP; `None` if it gets none. Runs on a worker of the
     /// server.
     pub async fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
-        // Ordering: relaxed, a count.
-        self.tcp_messages.fetch_add(1, Ordering::Relaxed);
+        self.tcp_messages.add(1);
         let query = match Query::parse(message) {
             Err(Fault::Silent) => return None,
             Err(Fault::Answered(rcode)) => return stream_error(message, rcode),

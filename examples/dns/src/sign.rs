@@ -6,12 +6,12 @@ use crate::name::{Name, signed_labels, successor};
 use crate::query::CLASS_IN;
 use crate::zone::Data;
 use domain::crypto::sign::SignRaw;
+use forebay::server::Counter;
 use quick_cache::sync::Cache;
 use ring::rand::{SecureRandom, SystemRandom};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How long a signature is valid, in seconds: longer than a weekend without maintenance.
 const VALID_SECONDS: u32 = 14 * 86_400;
@@ -30,7 +30,8 @@ pub struct Signer {
     /// cannot cause collisions.
     signatures: Cache<u128, Arc<Signature>>,
     secret: [u8; 16],
-    made: AtomicU64,
+    /// Number of signatures made.
+    pub made: Counter,
 }
 
 /// The data of an RRSIG record.
@@ -42,15 +43,16 @@ pub struct Signature {
 }
 
 impl Signer {
-    /// Signs for `zone` with `key`, and remembers up to `signatures` signatures.
+    /// Signs for `zone` with `key`, and remembers up to `signatures` signatures. Counts in `made`
+    /// those that it makes.
     ///
     /// # Errors
     /// The system gives no random numbers.
-    pub fn new(zone: Name, key: Key, signatures: usize) -> anyhow::Result<Signer> {
+    pub fn new(zone: Name, key: Key, signatures: usize, made: Counter) -> anyhow::Result<Signer> {
         let mut secret = [0; 16];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
-        Ok(Signer { zone, key, signatures: Cache::new(signatures), secret, made: AtomicU64::new(0) })
+        Ok(Signer { zone, key, signatures: Cache::new(signatures), secret, made })
     }
 
     /// The zone's DNSKEY records.
@@ -62,12 +64,6 @@ impl Signer {
     /// The time to live of the DNSKEY records.
     pub(crate) fn dnskey_ttl(&self) -> u32 {
         DNSKEY_TTL
-    }
-
-    /// Number of signatures made.
-    pub fn made(&self) -> u64 {
-        // Ordering: relaxed, a count.
-        self.made.load(Ordering::Relaxed)
     }
 
     /// The key that signs.
@@ -112,7 +108,7 @@ impl Signer {
             Set::Text(rdata) => add(rdata),
         }
         let signature = self.key.pair.sign_raw(&data).ok()?;
-        self.made.fetch_add(1, Ordering::Relaxed);
+        self.made.add(1);
         data.truncate(head_bytes);
         data.extend_from_slice(signature.as_ref());
         let signature = Arc::new(Signature { made_at: now, data: data.into() });

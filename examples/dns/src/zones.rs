@@ -6,6 +6,7 @@ use crate::query::{CLASS_CH, Query, rtype};
 use crate::sign::Signer;
 use crate::zone::{LoadError, Zone, load};
 use anyhow::{Context, anyhow, bail};
+use forebay::server::Counter;
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,13 +46,19 @@ impl Source {
         Ok(Source { apex, file: file.into(), signer: None })
     }
 
-    /// Lets the zone be signed, with the key in `keys` or a new one.
+    /// Lets the zone be signed, with the key in `keys` or a new one. Counts signatures in `made`.
     ///
     /// # Errors
     /// If no key can be read, made or written.
-    pub fn signed(mut self, algorithm: Algorithm, keys: Option<&Path>, signatures: usize) -> anyhow::Result<Source> {
+    pub fn signed(
+        mut self,
+        algorithm: Algorithm,
+        keys: Option<&Path>,
+        signatures: usize,
+        made: &Counter,
+    ) -> anyhow::Result<Source> {
         let key = Key::of_zone(&self.apex, algorithm, keys)?;
-        self.signer = Some(Arc::new(Signer::new(self.apex, key, signatures)?));
+        self.signer = Some(Arc::new(Signer::new(self.apex, key, signatures, made.clone())?));
         Ok(self)
     }
 }

@@ -1,15 +1,16 @@
 //! The service: finds the shard of each datagram, and accepts connections.
 
 use crate::ids::{self, Routes};
-use crate::shard::{Client, Seat, Shard, now};
+use crate::shard::{Client, Places, Seat, Shard, now};
 use crate::streams::Streams;
 use bytes::BytesMut;
 use forebay::fate::{CLASSES, Malformed};
 use forebay::handler::aside;
+use forebay::server::Counter;
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The most connections of one shard. The limit of the whole server is lower, unless clients repeat
 /// the ID that chooses the shard.
@@ -33,11 +34,11 @@ pub struct Quic {
 #[derive(Clone, Default)]
 pub struct Counts {
     /// Present connections, also closing ones.
-    pub connections: Arc<AtomicUsize>,
+    pub connections: Arc<Places>,
     /// Handshakes that have begun and not ended.
-    pub handshakes: Arc<AtomicUsize>,
+    pub handshakes: Arc<Places>,
     /// Clients that first had to prove their address.
-    pub retries: Arc<AtomicU64>,
+    pub retries: Counter,
 }
 
 /// What to do with a datagram.
@@ -101,9 +102,9 @@ impl Quic {
     async fn accept(&self, shard: &mut Shard, incoming: Box<Incoming>, request: Request<'_>, out: &mut Out<'_>) {
         let (Some(mut endpoint), mut answer) = (shard.endpoint.take(), Vec::new()) else { return };
         let is_proven = incoming.remote_address_validated();
-        // Ordering: relaxed, counts.
-        if !is_proven && self.counts.handshakes.load(Ordering::Relaxed) >= self.retry_from {
-            self.counts.retries.fetch_add(1, Ordering::Relaxed);
+        // Ordering: relaxed, a count.
+        if !is_proven && self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from {
+            self.counts.retries.add(1);
             let _ =
                 endpoint.retry(*incoming, &mut answer).expect("an address that is not proven may be asked for a proof");
             shard.endpoint = Some(endpoint);

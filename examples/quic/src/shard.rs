@@ -5,6 +5,7 @@ use crate::streams::Streams;
 use bytes::Bytes;
 use forebay::Out;
 use forebay::handler::Transmit;
+use forebay::server::Gauge;
 use forebay::time::Nanos;
 use quinn_proto::{Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, ServerConfig, VarInt};
 use std::cell::RefCell;
@@ -32,23 +33,33 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// One of a limited number of places. Dropping it frees the place.
-pub struct Seat(Arc<AtomicUsize>);
+/// A limited number of places.
+#[derive(Default)]
+pub struct Places {
+    pub(crate) taken: AtomicUsize,
+    /// The number of those taken, for the server's metrics.
+    pub shown: Gauge,
+}
+
+/// One of the places. Dropping it frees the place.
+pub struct Seat(Arc<Places>);
 
 impl Seat {
     /// A place, if fewer than `most` are taken.
-    pub fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
+    pub fn take(places: &Arc<Places>, most: usize) -> Option<Seat> {
+        let more = |count| (count < most).then_some(count + 1);
         // Ordering: relaxed, a count.
-        let is_free =
-            taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < most).then_some(count + 1));
-        is_free.ok().map(|_| Seat(Arc::clone(taken)))
+        places.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        places.shown.add(1.0);
+        Some(Seat(Arc::clone(places)))
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         // Ordering: relaxed, a count.
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.0.shown.add(-1.0);
     }
 }
 

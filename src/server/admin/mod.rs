@@ -22,7 +22,6 @@ pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 use crate::sched::overload::sources::DECIDE_EVERY;
-use crate::server::shown::OwnMetrics;
 use crate::time::Nanos;
 use endpoint::{Flight, Limits, Pages, http};
 use std::io;
@@ -52,8 +51,6 @@ pub(super) trait Probe: Pages {
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue lengths, as of now.
     fn gauges(&self) -> Gauges;
-    /// The handler's own metrics. Once they are read, `gauges` has their values.
-    fn own(&self) -> OwnMetrics;
     /// Datagrams that the kernel has dropped since the start; `None` if unreadable.
     fn kernel_dropped(&self) -> Option<u64>;
     /// Lets policies adapt to recent measurements. Called every second.
@@ -107,12 +104,10 @@ impl Metrics {
     /// not run: before [`Server::run`](crate::server::Server::run), and after it has returned. Its
     /// report then has the totals.
     ///
-    /// Blocks for up to 100 ms; before [`Server::run`](crate::server::Server::run) for a second. If
-    /// the handler's own metrics are slow, it blocks for up to a second longer. So do not call it
-    /// in a handler, because it would block the worker. In an asynchronous task, call it by
-    /// `spawn_blocking`.
+    /// Blocks for up to 100 ms; before [`Server::run`](crate::server::Server::run) for a second. So
+    /// do not call it in a handler, because it would block the worker. In an asynchronous task,
+    /// call it by `spawn_blocking`.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.ask(|desk| desk.probe.own())?.read_now();
         self.ask(|desk| desk.snapshot())
     }
 

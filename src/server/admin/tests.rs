@@ -3,13 +3,11 @@
 mod mock;
 
 use super::*;
-use crate::metrics::{Ended, OwnKind, WorkerMetrics};
-use crate::server::shown::{self, OwnMetrics};
+use crate::metrics::{Ended, WorkerMetrics};
 use crate::time::clock;
 use mock::Server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// A test that takes this long fails instead of hanging. It is far longer than any test here takes.
@@ -268,29 +266,4 @@ fn one_client_captures_at_a_time() {
         assert!(text.contains("time-scale=10 burn=sleep workers=1 seed=0 warmup=0ns left-out=1 workload="), "{text}");
         assert!(text.contains(" long 7us ") && text.lines().count() == 6, "{text}");
     });
-}
-
-// If one of the handler's metrics takes too long, are it and all later ones absent? Is it logged
-// once, until it was read?
-#[test]
-fn what_takes_too_long_is_absent_and_logged_once() {
-    let mut own = Vec::new();
-    for (name, value) in [("quick", 1.0), ("slow", 2.0)] {
-        shown::add(&mut own, OwnKind::Gauge, [name, ""], Box::new(move || value)).expect("a name");
-    }
-    let own = OwnMetrics::start(own).expect("a thread");
-    let read = || {
-        let (said, done) = channel();
-        own.read(move || said.send(()).expect("the test waits"));
-        done.recv().expect("read");
-        // The reading thread has finished the first metric, and is still at the second.
-        own.values().iter().map(|own| own.value).collect::<Vec<_>>()
-    };
-    for _ in 0..2 {
-        assert_eq!(read(), [1.0, 2.0]);
-        let log = logged(|| (0..2).for_each(|_| own.late()));
-        assert_eq!(log.matches("reading it takes too long").count(), 1, "{log}");
-        assert!(log.contains("metric=\"slow\""), "{log}");
-        assert_eq!(own.values().iter().map(|own| &*own.name).collect::<Vec<_>>(), ["quick"]);
-    }
 }

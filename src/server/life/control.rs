@@ -22,7 +22,7 @@ use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::reload::Reloads;
-use crate::server::shown::OwnMetrics;
+use crate::server::shown;
 use crate::time::{Nanos, clock};
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::{Arc, Mutex, Once};
@@ -70,8 +70,6 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     said: Mutex<Said>,
     /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
-    /// The handler's own metrics.
-    own: OwnMetrics,
     /// The current policy and its adaptation. Used by the admin thread once a second, and by the
     /// thread that waits for demands.
     following: Mutex<Adaptation>,
@@ -84,7 +82,6 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,
         reloads: Reloads,
-        own: OwnMetrics,
     ) -> Control<'c, 's, 'e, H, M> {
         let config = &bound.config;
         Control {
@@ -102,7 +99,6 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops_unread: Once::new(),
             said: Mutex::default(),
             gate: Mutex::new(Gate::new(config, &bound.board.samples)),
-            own,
             following: Mutex::new(following),
         }
     }
@@ -226,16 +222,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             oldest: self.common.serving.unfinished.oldest(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
-            own: self.own.values(),
+            own: shown::values(&self.bound.own),
             spawned: self.bound.spawning.0.ends(),
             // `Desk::gauges` adds the explained delays.
             #[cfg(feature = "admin")]
             blocked: Default::default(),
         }
-    }
-
-    fn own(&self) -> OwnMetrics {
-        self.own.clone()
     }
 
     fn kernel_dropped(&self) -> Option<u64> {

@@ -7,11 +7,10 @@
 
 use crate::output::{LogWriter, plain};
 use crate::runtime::continuation::{is_contained, lock, panic_message};
-use crate::server::shown::READER;
 use std::io::Write;
+use std::mem;
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, Once};
-use std::{mem, thread};
 
 /// The most log lines per second; further panics are only counted.
 const LINES_PER_SECOND: usize = 10;
@@ -52,10 +51,9 @@ fn keep(panic: &PanicHookInfo<'_>) {
 /// The log line of a panic. It is cleaned, because the message may contain text from a client.
 fn line(panic: &PanicHookInfo<'_>) -> String {
     let message = one_line(panic_message(panic.payload()).unwrap_or("(no message)"));
-    let whose = if thread::current().name() == Some(READER) { "metric of a handler" } else { "handler" };
     match panic.location() {
-        Some(place) => format!("a {whose} panicked at {place}: {message}"),
-        None => format!("a {whose} panicked: {message}"),
+        Some(place) => format!("a handler panicked at {place}: {message}"),
+        None => format!("a handler panicked: {message}"),
     }
 }
 

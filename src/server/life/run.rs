@@ -29,7 +29,6 @@ use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::shards::Shards;
-use crate::server::shown::OwnMetrics;
 use crate::server::sizes;
 use crate::time::{Nanos, clock};
 use nix::sys::prctl::{get_timerslack, set_timerslack};
@@ -58,13 +57,12 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError> {
-    let Start { mut bound, conduct, mut demands, signals, reloads, questions, metrics, own_metrics, .. } = start;
+    let Start { mut bound, conduct, mut demands, signals, reloads, questions, metrics, .. } = start;
     if conduct.log_panics {
         panics::keep_contained();
     }
     limit_slack();
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
-    let own = OwnMetrics::start(own_metrics)?;
     let bound = bound;
     let signals_end = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
     // `last_resort` is declared here, so that it is dropped after everything that a handler leaves
@@ -83,7 +81,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     // A copy of the listener for a successor, because the admin thread owns the listener.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let control = Control::new((&bound, &conduct), &shared, &common, following, reloads, own);
+    let control = Control::new((&bound, &conduct), &shared, &common, following, reloads);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // The threads must end on every path out of this scope. Otherwise the scope would wait for
@@ -261,7 +259,6 @@ fn end_threads<'m>(
 
 /// The totals. They are exact, because nothing changes any more.
 fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot {
-    control.own().read_now();
     collector.collect();
     let totals = collector.snapshot(control.gauges());
     panics::log_pending();

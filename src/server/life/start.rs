@@ -3,14 +3,12 @@
 use super::stop::{Demands, StopHandle};
 use super::supervisor::Supervisor;
 use crate::config::Config;
-use crate::metrics::OwnValue;
 use crate::net::AddressFilter;
 use crate::server::admin::{Metrics, Questions};
 use crate::server::board::Board;
 use crate::server::listening::Listening;
 use crate::server::reload::Reloads;
-use crate::server::shown::Read;
-use crate::server::{notices, spawner};
+use crate::server::{notices, shown, spawner};
 use signal_hook::iterator::Signals;
 
 /// A bound server without threads.
@@ -22,8 +20,6 @@ pub(crate) struct Start {
     pub(crate) reloads: Reloads,
     pub(crate) questions: Questions,
     pub(crate) metrics: Metrics,
-    /// The handler's own metrics, in the order in which they were added.
-    pub(crate) own_metrics: Vec<(OwnValue, Read)>,
     pub(crate) packets: usize,
 }
 
@@ -37,6 +33,8 @@ pub(crate) struct Bound {
     pub(crate) notices: notices::Found,
     pub(crate) spawning: spawner::Owner,
     pub(crate) board: Board,
+    /// The handler's own metrics, in the order in which they were added.
+    pub(crate) own: shown::Own,
 }
 
 /// How the process behaves towards the operating system and its supervisor. Workers and pages do

@@ -4,6 +4,7 @@
 
 use crate::support::prelude::*;
 use forebay::handler::Served;
+use forebay::server::{Counter, Gauge};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
@@ -82,11 +83,13 @@ fn now() -> SystemTime {
 
 #[test]
 fn names_and_metrics_are_the_handlers_own() {
-    let counted = Arc::new(AtomicUsize::new(7));
+    let (lookups, entries) = (Counter::default(), Gauge::default());
+    lookups.add(7);
+    entries.set(2.0);
+    entries.add(0.5);
     let bind = || bound(&[("workers", "1")]);
-    let read = Arc::clone(&counted);
-    let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
-    let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
+    let server = bind().counter("lookups", "Names looked up", &lookups);
+    let server = server.and_then(|server| server.gauge("cache_entries", "Entries", &entries)).expect("fine names");
     let server = Running::on(server, Informed);
     ask(&server, "where do you listen, please?");
     // A reply is counted once it is sent.
@@ -95,13 +98,16 @@ fn names_and_metrics_are_the_handlers_own() {
     assert_eq!((metric(&text, "lookups_total"), metric(&text, "cache_entries")), (7.0, 2.5));
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"informed\"}"), 1.0);
     assert_eq!(latency(server.admin)["since_start"]["total"]["informed"]["count"], 1);
-    counted.store(8, Ordering::SeqCst);
-    assert_eq!(metric(&server.metrics(), "lookups_total"), 8.0, "each scrape reads anew");
+    lookups.add(1);
+    entries.add(-1.5);
+    let text = server.metrics();
+    assert_eq!((metric(&text, "lookups_total"), metric(&text, "cache_entries")), (8.0, 1.0), "each scrape reads anew");
+    assert_eq!((lookups.value(), entries.value()), (8, 1.0));
     for name in ["", "9lives", "a-b", "forebay_x", "process_x", "x_total"] {
-        let error = bind().gauge(name, "", || 0.0).expect_err("a bad name").to_string();
+        let error = bind().gauge(name, "", &entries).expect_err("a bad name").to_string();
         assert!(error.contains(&format!("metric: {name:?}")) && error.contains("allowed: "), "{error}");
     }
-    let twice = bind().gauge("x", "", || 0.0).and_then(|server| server.counter("x", "", || 0.0));
+    let twice = bind().gauge("x", "", &entries).and_then(|server| server.counter("x", "", &lookups));
     assert!(twice.expect_err("one name").to_string().contains("each name once"));
 }
 

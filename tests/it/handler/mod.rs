@@ -7,7 +7,6 @@ mod handler_api;
 pub(crate) mod handlers;
 mod messages;
 mod mistakes;
-mod own_metrics;
 mod reasons;
 mod repeats;
 mod sends;

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 const LEAVES: &str = "FOREBAY_TEST_LEAVES";
 
-fn hang() -> f64 {
+fn hang() -> ! {
     loop {
         thread::park();
     }
@@ -56,7 +56,6 @@ fn the_server_itself() {
     let (drain_timeout, gives_up) = (drain_timeout.trim_end_matches('!'), drain_timeout.ends_with('!'));
     let server = bound(&[("workers", "1"), ("drain-timeout", drain_timeout)]).stop_on_signals().expect("signals");
     let server = if gives_up { server.exit_when_stuck() } else { server };
-    let server = if leaves == "metric" { server.gauge("kept", "", hang).expect("a fine name") } else { server };
     println!("{}", server.announcement());
     let report = server.run(&Leaves(leaves.to_owned())).expect("it ran");
     std::process::exit(if report.ended == Ended::Drained { 0 } else { 3 });
@@ -67,7 +66,6 @@ fn the_server_itself() {
 fn what_a_handler_leaves_does_not_keep_the_process() {
     let cases = [
         ("nothing 1h", 1, 0),
-        ("metric 1h", 1, 0),
         ("work 300ms", 1, 3),
         ("work 1h", 2, 3),
         ("task 300ms!", 1, 3),

@@ -7,6 +7,7 @@ use domain::base::message::Message;
 use domain::base::name::ToLabelIter;
 use domain::base::{Name, ParsedName};
 use domain::rdata::AllRecordData;
+use forebay::server::Counter;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -16,7 +17,8 @@ const OPTIONS: Options = Options { payload: 1_232, cookie: None, nsid: None };
 
 fn loaded(origin: &str, file: &Path, algorithm: Option<Algorithm>) -> Zones {
     let source = Source::parse(&format!("{origin}={}", file.display())).expect("a zone");
-    let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 1_000).expect("a key"));
+    let signed =
+        algorithm.map(|algorithm| source.clone().signed(algorithm, None, 1_000, &Counter::default()).expect("a key"));
     Zones::load(&[signed.unwrap_or(source)]).expect("the zone")
 }
 

@@ -1,10 +1,9 @@
 //! HTTP: routes, limits per connection, and the page at `/`.
 
 use super::flight;
-use crate::metrics::{Format, Snapshot, slow_text, weight};
+use crate::metrics::{Format, slow_text, weight};
 use crate::output::{PAGE_CHARTS, PAGE_STYLE};
 use crate::server::admin::{CONNECTIONS, Desk, Question};
-use crate::server::shown::READ_WITHIN;
 use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
 use http_body_util::Full;
@@ -21,7 +20,7 @@ use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, TcpListener};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -146,7 +145,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         "/config" => {
             ask(&asker, |desk| desk.probe.reloads().to_json()).await.map(|body| packed(&request, JSON, body.into()))
         }
-        _ => snapshot(&asker).await.map(|snapshot| match path {
+        _ => ask(&asker, |desk| desk.snapshot()).await.map(|snapshot| match path {
             "/latency" if as_text => text(StatusCode::OK, snapshot.to_text()),
             "/latency" => packed(&request, JSON, snapshot.to_json().into()),
             "/latency.hlog" => packed(&request, TEXT, snapshot.to_interval_log().into()),
@@ -157,20 +156,6 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
         }),
     };
     Ok(answer.unwrap_or_else(|| text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned())))
-}
-
-/// The current measurements. The handler's own metrics are read first, without delaying other
-/// clients.
-async fn snapshot(asker: &mpsc::Sender<Question>) -> Option<Arc<Snapshot>> {
-    let own = ask(asker, |desk| desk.probe.own()).await?;
-    let (said, done) = oneshot::channel();
-    own.read(move || {
-        let _ = said.send(());
-    });
-    if timeout(READ_WITHIN.into(), done).await.is_err() {
-        own.late();
-    }
-    ask(asker, |desk| desk.snapshot()).await
 }
 
 /// Whether the request's Host is an address or `localhost`. A browser may resolve a foreign name to

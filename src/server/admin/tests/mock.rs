@@ -5,7 +5,6 @@ use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
 use crate::server::reload::Reloads;
-use crate::server::shown::OwnMetrics;
 use crate::time::{Nanos, clock};
 
 /// Stands in for a server.
@@ -41,10 +40,6 @@ impl Pages for Server {
 }
 
 impl Probe for Server {
-    fn own(&self) -> OwnMetrics {
-        OwnMetrics::start(Vec::new()).expect("no thread")
-    }
-
     fn kernel_dropped(&self) -> Option<u64> {
         None
     }
