@@ -54,7 +54,7 @@ use runtime::{Shared, Wait};
 use sched::bounds::SET_ASIDE_OF_SHARD;
 use sched::overload::{Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
-use server::path::common::{Common, Transport};
+use server::path::common::Common;
 use server::path::engine::Engine;
 use server::path::job::{Job, Slot, WaitSlots};
 use server::path::packet::{Make, Packet, PacketBody, Serving};
@@ -117,7 +117,6 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let addresses = HostAddresses::read().unwrap();
     let filter =
         AddressFilter::new(&[(Ipv4Addr::LOCALHOST, 9_000).into()], &[7, 13, 17, 19, 1_900, 11_211], &[], addresses);
-    let transport = Transport::new(1, 1);
     // The server checks these bounds for each request, and no request exceeds them.
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), ..WaitBounds::always(millis(2_000), millis(4_000)) };
@@ -138,7 +137,6 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id,
         classified: false,
         shed_answer: Some(Nanos::from_micros(3)),
-        transport: &transport,
         shedding: Shedding::new(1, [1, 1_024], false),
         limits: &limits,
         samples: &samples,

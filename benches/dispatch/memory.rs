@@ -140,10 +140,6 @@ impl Sender {
         Sender
     }
 
-    pub(crate) fn probe(&mut self, _: &Socket) -> Result<(), Unsent> {
-        Ok(())
-    }
-
     pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>], _: Nanos) -> Outcomes {
         SENT.set(SENT.get() + std::hint::black_box(messages).len());
         messages.iter().map(|message| if message.bytes.is_empty() { Err(Unsent::Other) } else { Ok(()) }).collect()

@@ -4,7 +4,6 @@ use super::io::Io;
 use super::receive::{Datagram, Joins, Receiver};
 use super::send::{Message, Outcomes, Sender};
 use super::socket::Socket;
-use crate::fate::Unsent;
 use crate::time::{Nanos, clock};
 use std::io;
 
@@ -48,13 +47,6 @@ pub trait Link {
     /// segment a GSO batch, messages leave one by one until a minute after `now`, a recent clock
     /// reading.
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes;
-
-    /// Tests whether anything can be sent at all, without sending. It is used after a batch of
-    /// which the kernel took nothing, because the peers may be the cause.
-    ///
-    /// # Errors
-    /// The reason why nothing can be sent.
-    fn probe(&mut self, socket: &Self::Socket) -> Result<(), Unsent>;
 }
 
 /// Access to the kernel's sockets and clock.
@@ -96,9 +88,5 @@ impl Link for KernelLink {
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>], now: Nanos) -> Outcomes {
         self.addresses[socket.address].1.send(socket, messages, now)
-    }
-
-    fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.addresses[socket.address].1.probe(socket)
     }
 }

@@ -1,6 +1,5 @@
 //! Shared state that workers write for the control threads, and the other way round.
 
-use super::path::common::Transport;
 use super::path::samples::Samples;
 use crate::metrics::WorkerMetrics;
 use crate::sched::overload::WaitLimits;
@@ -11,8 +10,6 @@ pub(super) struct Board {
     pub(super) metrics: WorkerMetrics,
     /// Samples of who uses the workers' time.
     pub(super) samples: Samples,
-    /// Failed receives and sends, as workers record them.
-    pub(super) transport: Transport,
     /// The kernel's thread number of each worker; 0 before the thread runs.
     pub(super) threads: Box<[AtomicI32]>,
     /// The limits on waiting. The admin thread writes them once a second.
@@ -20,12 +17,11 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// The board of a server with this many workers and addresses.
-    pub(super) fn new(workers: usize, addresses: usize, samples: Samples, limits: WaitLimits) -> Board {
+    /// The board of a server with this many workers.
+    pub(super) fn new(workers: usize, samples: Samples, limits: WaitLimits) -> Board {
         Board {
             metrics: WorkerMetrics::new(workers),
             samples,
-            transport: Transport::new(workers, addresses),
             threads: (0..workers).map(|_| AtomicI32::new(0)).collect(),
             limits: ArcSwap::from_pointee(limits),
         }

@@ -11,7 +11,6 @@ use super::path::packet::{Envelope, Make, Packet};
 use super::serve::Server;
 use crate::config::{Burn, Config};
 use crate::emulation::{self, overheads::Overheads};
-use crate::fate::Unsent;
 use crate::handler::Service;
 use crate::metrics::{Spent, receiver};
 use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
@@ -263,10 +262,6 @@ impl Link for CoreLink {
             self.sent = Some((before.plus(paid), late));
         }
         self.link.send(socket, messages, now)
-    }
-
-    fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.link.probe(socket)
     }
 }
 

@@ -94,10 +94,9 @@ impl Server {
             &config.trusted_networks,
             addresses,
         );
-        let addresses = listening.group.addresses.len();
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
-        let board = Board::new(config.workers, addresses, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
+        let board = Board::new(config.workers, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
         let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers, sizes::slots(config))));
         let start = Start {
             bound: Bound { listening, config: config.clone(), filter, notices, spawning, board, own: Vec::new() },

@@ -70,11 +70,6 @@ impl<B: Backend> Sender<B> {
         self.backend.probe(socket)
     }
 
-    /// See [`Link::probe`](super::Link::probe).
-    pub(super) fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.backend.probe(socket).map_err(reason)
-    }
-
     /// See [`Link::send`](super::Link::send).
     ///
     /// # Panics

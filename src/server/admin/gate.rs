@@ -225,7 +225,7 @@ mod tests {
         let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off")]).expect("a configuration");
         let group = Group::open(&config.listen, config.workers, config.io).expect("a free port");
         let samples = Samples::new(config.workers, waiting::beside(&config), config.source_prefix, true);
-        let board = Board::new(config.workers, 1, samples, WaitLimits::NONE);
+        let board = Board::new(config.workers, samples, WaitLimits::NONE);
         let mut gate = Gate::new(&config, &board.samples);
         let aside = Stay { in_line: 1, ..Stay::default() };
         let mut sampler = board.samples.sampler(0);

@@ -42,6 +42,8 @@ pub(crate) struct Said {
     given_up: [Onset; 2],
     /// How many requests had been turned away before the current problem began.
     turned_away: u64,
+    /// The errors of receiving in the last second and in the one before.
+    receive_errors: [Option<String>; 2],
     decision: Option<Decision>,
 }
 
@@ -56,9 +58,12 @@ impl Said {
         }
         let last = std::mem::replace(&mut self.counts, counts);
         let counted = &self.counts.counted;
-        if let Some(more) = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors) {
-            tracing::warn!(reasons = more, "datagrams cannot be received");
+        let errors = more(&ReceiveError::NAMES, &last.counted.receive_errors, &counted.receive_errors);
+        if let Some(errors) = &errors {
+            tracing::warn!(reasons = errors, "datagrams cannot be received");
         }
+        self.receive_errors.swap(0, 1);
+        self.receive_errors[0] = errors;
         if let Some(more) = more(&Unsent::NAMES, &last.counted.unsent, &counted.unsent) {
             tracing::warn!(reasons = more, "the kernel did not take replies");
         }
@@ -79,6 +84,18 @@ impl Said {
             }
             _ => {}
         }
+    }
+
+    /// Whether a worker could not receive in the last second.
+    pub(crate) fn has_receive_errors(&self) -> bool {
+        self.receive_errors[0].is_some()
+    }
+
+    /// The errors of the last second if workers could not receive in the one before either. Fewer
+    /// are momentary. They stay while the errors do, because workers try again each second.
+    #[cfg(any(test, feature = "admin"))]
+    pub(crate) fn receiving_fails(&self) -> Option<&str> {
+        self.receive_errors[1].as_ref().and(self.receive_errors[0].as_deref())
     }
 
     /// Logs when the workers have had almost no idle time for ten seconds while `queued` requests
@@ -166,6 +183,26 @@ mod tests {
         let budgets =
             log.lines().map(|line| line.contains("the policy follows the load").then(|| line.contains("budget_us=50")));
         assert_eq!(budgets.collect::<Vec<_>>(), [Some(true), Some(false), Some(true)], "{log}");
+    }
+
+    // Is one second with errors ignored, are two a reason, and does one without end them?
+    #[test]
+    fn only_failures_that_last_keep_a_server_from_being_ready() {
+        let (mut said, metrics) = (Said::default(), WorkerMetrics::new(2));
+        let mut workers = [0, 1].map(|worker| metrics.recorder(worker));
+        let mut second = 0;
+        let mut after = |fails: Option<usize>| {
+            for worker in fails.into_iter().chain(fails) {
+                workers[worker].count(Counter::ReceiveErrors(ReceiveError::Denied));
+            }
+            second += 1;
+            said.say(metrics.counts(), None, Nanos::from_secs(second));
+            (said.has_receive_errors(), said.receiving_fails().map(str::to_owned))
+        };
+        let denied = || Some("denied 2".to_owned());
+        assert_eq!([None, Some(0), None, Some(1)].map(&mut after).map(|(_, fails)| fails), [None, None, None, None]);
+        assert_eq!([Some(0), Some(0)].map(&mut after), [(true, denied()), (true, denied())]);
+        assert_eq!([None, Some(1)].map(&mut after), [(false, None), (true, None)]);
     }
 
     #[test]

@@ -143,8 +143,4 @@ impl Link for MemoryLink<'_> {
         };
         messages.iter().map(|_| if refused() { Err(Unsent::BufferFull) } else { Ok(()) }).collect()
     }
-
-    fn probe(&mut self, _: &WorkerId) -> Result<(), Unsent> {
-        Ok(())
-    }
 }

@@ -17,7 +17,7 @@ use crate::sched::WorkerId;
 use crate::sched::overload::Shedding;
 use crate::sched::overload::sources::Rules;
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::server::path::common::{Common, Transport};
+use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
 use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
@@ -96,7 +96,6 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(scenario);
     let filter = AddressFilter::new(&serving.addresses, &[], &[], HostAddresses::default());
-    let transport = Transport::new(workers, 1);
     let limits = ArcSwap::from_pointee(scenario.waits);
     let samples = Samples::new(workers, Nanos::ZERO, SourcePrefix::NETWORK, true);
     let limited = vec![(SourcePrefix::NETWORK.of(LIMITED.into()), 0.5)];
@@ -114,7 +113,6 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         outside,
         runtime_id,
         classified: scenario.classified,
-        transport: &transport,
         shed_answer: Some(Nanos::from_micros(3)),
         shedding: Shedding::new(sockets.len(), [workers, scenario.queued], scenario.classified),
         limits: &limits,

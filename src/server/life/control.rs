@@ -67,7 +67,7 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     /// Limits the warning that drops cannot be read to one log line.
     pub(super) drops_unread: Once,
     /// State for log lines that must not repeat. Used by the admin thread once a second.
-    said: Mutex<Said>,
+    pub(super) said: Mutex<Said>,
     /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
     /// The current policy and its adaptation. Used by the admin thread once a second, and by the
@@ -249,8 +249,10 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         said.say(self.bound.board.metrics.counts(), dropped, now);
         said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
-        // Wakes workers whose receives failed, so that they try again.
-        self.bound.board.transport.deaf(now).for_each(|worker| self.shared.wake(worker));
+        // A worker whose receive failed must try again: nothing else would ever wake it.
+        if said.has_receive_errors() {
+            (0..self.bound.config.workers).for_each(|worker| self.shared.wake(worker));
+        }
         self.stuck();
         let mut following = lock(&self.following);
         following.parked = self.shared.parked();

@@ -25,7 +25,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         let gone = self.bound.listening.group.gone();
         let gone = gone.map(|address| format!("gone: this host has no longer the address of {address}"));
         let reasons = self.stuck().map(|stuck| stuck.reason).into_iter();
-        let reasons: Vec<_> = reasons.chain(self.bound.board.transport.trouble(clock::now())).chain(gone).collect();
+        let deaf = lock(&self.said).receiving_fails().map(|errors| format!("receiving fails: {errors}"));
+        let reasons: Vec<_> = reasons.chain(deaf).chain(gone).collect();
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 

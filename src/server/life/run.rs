@@ -219,7 +219,6 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,
-        transport: &bound.board.transport,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
         shedding: Shedding::new(bound.listening.group.sockets.len(), [workers, workers * config.room], classified),
         limits: &bound.board.limits,

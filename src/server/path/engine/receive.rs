@@ -1,7 +1,7 @@
 //! Receiving: from a worker's sockets until each datagram is a job for a queue, or has ended.
 
 use super::Engine;
-use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, ReceiveError, Status};
+use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, Status};
 use crate::handler::{Because, Rejected, Service, Shard};
 use crate::metrics::{Counter, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
@@ -12,7 +12,7 @@ use crate::sched::turn::{Arrived, Received};
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Envelope, Make, Packet, Source};
 use crate::server::path::repeats::Known;
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
 
@@ -147,7 +147,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let mut address = usize::from(self.receiving.next_address[owner]);
         let mut left = sockets.len();
         loop {
-            let count = self.receive_from_socket(&sockets[address], address);
+            let count = self.receive_from_socket(&sockets[address]);
             let from = address;
             left -= 1;
             // The rest of a GRO batch comes from the socket that the batch came from.
@@ -161,28 +161,18 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
     }
 
-    /// Receives from `socket` into the last spare packets. The socket may be another worker's;
-    /// `address` is the number of its address.
-    fn receive_from_socket(&mut self, socket: &L::Socket, address: usize) -> usize {
-        let receiving = &self.common.transport.of(self.worker)[address].receiving;
+    /// Receives from `socket` into the last spare packets. The socket may be another worker's.
+    fn receive_from_socket(&mut self, socket: &L::Socket) -> usize {
         // An error that an earlier send left on the socket is reported once, in place of datagrams;
         // the second call receives them. An error that stays is no datagram either.
-        let mut reason = ReceiveError::Other;
         for _ in 0..2 {
             let buffers =
                 self.receiving.spare.iter_mut().rev().take(self.receiving.room).map(|packet| &mut packet.request[..]);
             match self.link.receive(socket, buffers) {
-                Ok(count) => {
-                    receiving.succeeded();
-                    return count;
-                }
-                Err(error) => {
-                    reason = receive_error(&error);
-                    self.recorder.count(Counter::ReceiveErrors(reason));
-                }
+                Ok(count) => return count,
+                Err(error) => self.recorder.count(Counter::ReceiveErrors(receive_error(&error))),
             }
         }
-        receiving.failed(clock::now(), reason as usize);
         0
     }
 

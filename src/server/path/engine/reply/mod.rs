@@ -10,12 +10,10 @@ use crate::handler::{Served, Service, outgoing};
 use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::guarded;
-use crate::server::path::common::{Directions, Streak};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use arrayvec::ArrayVec;
-use crossbeam_utils::CachePadded;
 use gathering::{Gathering, ThreadUse};
 use std::sync::Once;
 
@@ -150,10 +148,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         let receiving = &mut self.receiving;
         // The thread that stops the server has no sockets of its own.
         let sockets = self.common.sockets_of(self.worker % self.workers);
-        let sending = self.common.transport.of(self.worker);
         self.replying
             .outbox
-            .flush(&mut self.link, sockets, &mut self.recorder, sending, self.now, |packet| receiving.keep(packet))
+            .flush(&mut self.link, sockets, &mut self.recorder, self.now, |packet| receiving.keep(packet))
     }
 }
 
@@ -204,20 +201,18 @@ impl<'s, T> Outbox<'s, T> {
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests
-    /// served, and gives the packets to `recycle`. If the kernel takes nothing, probes whether it
-    /// would take anything, and tells `sending`, one for each address. `sent_at` is a recent
-    /// reading of the clock. Returns the time after the send.
+    /// served, and gives the packets to `recycle`. `sent_at` is a recent reading of the clock.
+    /// Returns the time after the send.
     fn flush<L: Link>(
         &mut self,
         link: &mut L,
         sockets: &[L::Socket],
         recorder: &mut Recorder<'_>,
-        sending: &[CachePadded<Directions>],
         sent_at: Nanos,
         mut recycle: impl FnMut(Packet<'s, T>),
     ) -> Nanos {
-        for (address, (socket, of_address)) in sockets.iter().zip(sending).enumerate() {
-            self.send(link, (address, socket), recorder, &of_address.sending, sent_at);
+        for (address, socket) in sockets.iter().enumerate() {
+            self.send(link, (address, socket), recorder, sent_at);
         }
         let now = L::now();
         for Waiting { packet, served, taken, .. } in self.replies.drain(..) {
@@ -245,7 +240,6 @@ impl<'s, T> Outbox<'s, T> {
         link: &mut impl Link<Socket = S>,
         (address, socket): (usize, &S),
         recorder: &mut Recorder<'_>,
-        sending: &Streak,
         sent_at: Nanos,
     ) {
         let came_here = |reply: &Waiting<'s, T>| usize::from(reply.packet.envelope.source.address) == address;
@@ -260,11 +254,6 @@ impl<'s, T> Outbox<'s, T> {
             }
             link.send(socket, &messages, sent_at)
         };
-        if outcomes.iter().any(Result::is_ok) {
-            sending.succeeded();
-        } else if let Err(reason) = link.probe(socket) {
-            sending.failed(clock::now(), reason as usize);
-        }
         let mut rest = outcomes.as_slice();
         for reply in self.replies.iter_mut().filter(|reply| came_here(reply)) {
             let (own, others) = rest.split_at(reply.datagrams);

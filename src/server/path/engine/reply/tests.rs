@@ -6,7 +6,6 @@ use crate::handler::Reply;
 use crate::metrics::{Spent, WorkerMetrics};
 use crate::net::{Datagram, Outcomes};
 use crate::queue::ObjectPool;
-use crate::server::path::common::Transport;
 use crate::server::path::packet::PacketBody;
 use std::io;
 
@@ -38,10 +37,6 @@ impl Link for HalfOpen {
         self.calls.push((*socket, messages.iter().map(|message| message.bytes.len()).collect()));
         let takes = |message: &Message<'_>| *socket == 0 && message.bytes.len() > 1;
         messages.iter().map(|message| if takes(message) { Ok(()) } else { Err(Unsent::Denied) }).collect()
-    }
-
-    fn probe(&mut self, _: &usize) -> Result<(), Unsent> {
-        Ok(())
     }
 }
 
@@ -79,8 +74,8 @@ fn replies_leave_by_address() {
         .for_each(|(address, two)| outbox.put(packet(&pool, *address, two), two.len(), None));
     recorder.received(7);
     assert_eq!(outbox.datagrams, 13);
-    let (mut link, transport, mut home) = (HalfOpen::default(), Transport::new(1, 2), 0);
-    outbox.flush(&mut link, &[0, 1], &mut recorder, transport.of(0), Nanos::ZERO, |_| home += 1);
+    let (mut link, mut home) = (HalfOpen::default(), 0);
+    outbox.flush(&mut link, &[0, 1], &mut recorder, Nanos::ZERO, |_| home += 1);
     assert_eq!(link.calls, [(0, vec![2, 3, 6, 1, 7, 8, 9, 1]), (1, vec![1, 4, 5, 11, 12])]);
     assert_eq!((home, outbox.datagrams, outbox.is_empty()), (7, 0, true));
     let (_, ends) = metrics.ends();
