@@ -30,8 +30,6 @@ enum Way {
     Hop,
     /// Four requests in 32 belong to one flow. There is always a request of another flow.
     Flow,
-    /// The reply has one datagram for each byte of the request.
-    Datagrams,
     /// Work, with checkpoints, that takes longer than a slice.
     Work,
     Fork,
@@ -58,13 +56,6 @@ impl Handler for Served {
         self.watch();
         match self.way {
             Way::AtOnce => {}
-            Way::Datagrams => {
-                for byte in request.bytes() {
-                    reply.begin_datagram().expect("seven of them");
-                    reply.put(&[*byte]).expect("as long as the request");
-                }
-                return;
-            }
             Way::Flow | Way::Hop => {
                 hop(1).await;
                 self.watch();
@@ -102,7 +93,7 @@ const REQUEST: &[u8] = b"forebay";
 
 /// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one. Waits
 /// for every reply, which consists of `datagrams` datagrams.
-fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
+fn offer(server: &Running, requests: u64, in_trains: bool) {
     let per_send = if in_trains { WINDOW } else { 1 };
     let bytes = REQUEST.repeat(per_send);
     let clients: Vec<UdpSocket> = (0..PORTS)
@@ -121,11 +112,8 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
         let sends = round / per_send;
         (0..sends).for_each(|number| assert_eq!(clients[number % PORTS].send(&bytes).expect("sent"), bytes.len()));
         for number in 0..round {
-            for _ in 0..datagrams {
-                let received = clients[number / per_send % PORTS].recv(&mut [0; 16]);
-                let length = REQUEST.len() / datagrams;
-                assert_eq!(received.ok(), Some(length), "no reply: {}", latency(server.admin)["fates"]);
-            }
+            let received = clients[number / per_send % PORTS].recv(&mut [0; 16]);
+            assert_eq!(received.ok(), Some(REQUEST.len()), "no reply: {}", latency(server.admin)["fates"]);
         }
         left -= round as u64;
     }
@@ -135,25 +123,24 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
 /// of continuations for this `reason`.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
-    let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
     let server =
         Running::on(bound(settings), Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {
-            offer(&server, 2_000, in_trains, datagrams);
+            offer(&server, 2_000, in_trains);
             begun() == WORKERS
         },
         "a worker gets nothing to do",
     );
     for _ in 0..6 {
         latency(server.admin);
-        offer(&server, 3_000, in_trains, datagrams);
+        offer(&server, 3_000, in_trains);
     }
     let before = allocations();
     thread::scope(|scope| {
         // Metrics are read during the load.
-        let load = scope.spawn(|| offer(&server, REQUESTS, in_trains, datagrams));
+        let load = scope.spawn(|| offer(&server, REQUESTS, in_trains));
         while !load.is_finished() {
             latency(server.admin);
             thread::sleep(Nanos::from_millis(50).into());
@@ -178,7 +165,7 @@ fn serving_a_request_allocates_nothing() {
         (&of("levels"), Way::AtOnce, "yield", 0, 0),
         (&pools, Way::Hop, "hop", REQUESTS, 0),
         (&pools, Way::Flow, "hop", REQUESTS, 0),
-        (&of("auto"), Way::Datagrams, "yield", 0, 0),
+        (&of("auto"), Way::AtOnce, "yield", 0, 0),
         (&sliced, Way::Work, "yield", 1_000, 0),
         (&of("levels"), Way::Fork, "join", 0, 2),
     ] {

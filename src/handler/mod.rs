@@ -53,7 +53,6 @@ pub use fork::{Fork, fork};
 pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub use outgoing::{SendError, Transmit};
-pub(crate) use reply::Extents;
 pub use reply::{Full, GiveUp, Overflow, Reply};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
@@ -105,10 +104,9 @@ pub trait Handler: Sync {
         Ok(Admitted::default())
     }
 
-    /// Serves a request by writing its reply: one datagram, or [several](Reply::begin_datagram). An
-    /// empty reply is not sent, and the request ends as `no_reply`. A reply that
-    /// [overflowed](Reply) is not sent either: the request ends as `failed`, and
-    /// [`Handler::refuse`] may answer with [`Status::Failed`].
+    /// Serves a request by writing its reply. An empty reply is not sent, and the request ends as
+    /// `no_reply`. A reply that [overflowed](Reply) is not sent either: the request ends as
+    /// `failed`, and [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
     /// The future may wait for anything that wakes it from any thread: a channel, a [`sleep`], a
     /// [forked](fork) child. It keeps its packet but no worker meanwhile. A server holds a bounded

@@ -45,8 +45,8 @@ impl<H> Once<H> {
     }
 
     /// Also caches up to `most` answers for `kept_for` after they were made, and answers later
-    /// repeats from the cache. The cache keeps only answers of one datagram of at most 1,232 bytes,
-    /// and reserves that much memory for each. A newer answer may replace an older one.
+    /// repeats from the cache. The cache keeps only answers of at most 1,232 bytes, and reserves that
+    /// much memory for each. A newer answer may replace an older one.
     pub fn keeping(self, most: usize, kept_for: impl Into<Nanos>) -> Once<H> {
         let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
         Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for: kept_for.into(), ..self }
@@ -68,8 +68,7 @@ impl<H> Once<H> {
 
     fn keep(&self, identity: u64, reply: &Reply<'_>) {
         let Some(place) = self.place(identity) else { return };
-        let is_one = !reply.has_overflowed() && reply.datagrams().count() == 1;
-        if is_one && reply.len() <= ANSWER_MAX {
+        if !reply.has_overflowed() && (1..=ANSWER_MAX).contains(&reply.len()) {
             let mut answer = lock(place);
             (answer.identity, answer.until) = (identity, clock::now().plus(self.kept_for));
             answer.bytes.clear();

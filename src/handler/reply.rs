@@ -1,6 +1,5 @@
 //! The reply to a request, which the handler writes.
 
-use std::ops::Range;
 use std::{fmt, io};
 
 /// The reply that a handler writes into. It has room for as many bytes as the request has. So a
@@ -13,16 +12,12 @@ use std::{fmt, io};
 /// the reason `overflow`. [`Reply::clear`] removes the mark, for a handler that has a shorter
 /// reply.
 ///
-/// A reply is one datagram, unless [`Reply::begin_datagram`] begins more, up to
-/// [`Reply::DATAGRAMS_MAX`]. They share the room and are sent in order when the request ends.
+/// It is sent as one datagram when the request ends.
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
-    /// Where each datagram lies in `buffer`.
-    pub(crate) extents: Extents,
+    length: usize,
     overflowed: bool,
-    /// Whether the handler tried to begin more than [`DATAGRAMS_MAX`] datagrams.
-    pub(crate) too_many: bool,
     /// How the request ends if the handler has given it up, and the index of the handler's reason.
     pub(crate) given_up: Option<(GiveUp, u8)>,
     /// The place of the event's class, on a server.
@@ -70,19 +65,15 @@ impl<M> fmt::Debug for Full<M> {
 }
 
 impl<'a> Reply<'a> {
-    /// The largest number of datagrams in a reply.
-    pub const DATAGRAMS_MAX: usize = DATAGRAMS_MAX;
-
     /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
-        let room = buffer.len().min(Extents::BYTES_MAX);
-        let (overflowed, too_many, given_up, class) = (false, false, None, None);
-        Reply { buffer: &mut buffer[..room], extents: Extents::default(), overflowed, too_many, given_up, class }
+        let room = buffer.len().min(u16::MAX.into());
+        Reply { buffer: &mut buffer[..room], length: 0, overflowed: false, given_up: None, class: None }
     }
 
-    /// Bytes written so far, in all datagrams together.
+    /// Number of bytes written so far.
     pub fn len(&self) -> usize {
-        self.extents.bytes()
+        self.length
     }
 
     /// Whether no byte has been written.
@@ -90,12 +81,12 @@ impl<'a> Reply<'a> {
         self.len() == 0
     }
 
-    /// Bytes that can still be written, in all datagrams together.
+    /// Number of bytes that can still be written.
     pub fn room(&self) -> usize {
         self.buffer.len() - self.len()
     }
 
-    /// Whether a write or a datagram did not fit since the reply was last empty.
+    /// Whether a write did not fit since the reply was last empty.
     pub fn has_overflowed(&self) -> bool {
         self.overflowed
     }
@@ -106,73 +97,24 @@ impl<'a> Reply<'a> {
     /// [`Overflow`] if the bytes do not fit. None of them is written, and the reply is marked as
     /// overflowed.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Overflow> {
-        let length = self.len();
-        let Some(free) = self.buffer[length..].get_mut(..bytes.len()) else {
+        let Some(free) = self.buffer[self.length..].get_mut(..bytes.len()) else {
             self.overflowed = true;
             return Err(Overflow { bytes: bytes.len(), room: self.room() });
         };
         free.copy_from_slice(bytes);
-        self.extents.set_bytes(length + bytes.len());
+        self.length += bytes.len();
         Ok(())
     }
 
-    /// Begins another datagram: later writes go into a datagram of their own. If the last datagram
-    /// is still empty, nothing changes. So call it before each datagram, the first included; no
-    /// datagram is empty.
-    ///
-    /// ```
-    /// use forebay::{Handler, Reply, Request};
-    ///
-    /// /// Answers each line with its length, in a datagram of its own.
-    /// struct Lengths;
-    ///
-    /// impl Handler for Lengths {
-    ///     type Ticket = ();
-    ///
-    ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-    ///         for line in request.bytes().split(|byte| *byte == b'\n').take(Reply::DATAGRAMS_MAX) {
-    ///             reply.begin_datagram().expect("no more lines than there may be datagrams");
-    ///             let _ = reply.put(&[line.len() as u8]); // what does not fit marks the reply
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let mut area = [0; 8];
-    /// let mut reply = Reply::new(&mut area);
-    /// for answer in [b"ab", b"cd"] {
-    ///     reply.begin_datagram()?;
-    ///     reply.put(answer)?;
-    /// }
-    /// assert!(reply.datagrams().eq([b"ab", b"cd"]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Full`] if there are [`Reply::DATAGRAMS_MAX`]. The reply is then marked as
-    /// overflowed.
-    pub fn begin_datagram(&mut self) -> Result<(), Full> {
-        if self.extents.begin() {
-            return Ok(());
-        }
-        (self.overflowed, self.too_many) = (true, true);
-        Err(Full(()))
-    }
-
-    /// The bytes written so far, of all datagrams together.
+    /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.len()]
-    }
-
-    /// The datagrams written so far, in order; none is empty.
-    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        self.extents.ranges().map(|range| &self.buffer[range])
+        &self.buffer[..self.length]
     }
 
     /// The room that is left, to write into directly; [`Reply::advance`] then adds the written
     /// bytes to the reply.
     pub fn spare_mut(&mut self) -> &mut [u8] {
-        let length = self.len();
-        &mut self.buffer[length..]
+        &mut self.buffer[self.length..]
     }
 
     /// Makes the first `count` bytes of [`Reply::spare_mut`] a part of the reply.
@@ -181,20 +123,18 @@ impl<'a> Reply<'a> {
     /// If there is less room.
     pub fn advance(&mut self, count: usize) {
         assert!(count <= self.room(), "{count} bytes do not fit into the {} that are left of the reply", self.room());
-        self.extents.set_bytes(self.len() + count);
+        self.length += count;
     }
 
-    /// Cuts the reply to `length` bytes, and drops datagrams that begin after them. A shorter reply
-    /// does not change. The overflow mark stays.
+    /// Cuts the reply to `length` bytes. A shorter reply does not change. The overflow mark stays.
     pub fn truncate(&mut self, length: usize) {
-        self.extents.truncate(length);
+        self.length = self.length.min(length);
     }
 
-    /// Empties the reply: removes its bytes, its datagrams and the overflow mark. Also cancels
+    /// Empties the reply: removes its bytes and the overflow mark. Also cancels
     /// [`Reply::give_up`].
     pub fn clear(&mut self) {
-        self.extents = Extents::default();
-        (self.overflowed, self.too_many, self.given_up) = (false, false, None);
+        (self.length, self.overflowed, self.given_up) = (0, false, None);
     }
 
     /// Gives the request up: when `handle` returns, it ends as `end`. The written bytes are not
@@ -249,88 +189,6 @@ impl io::Write for Reply<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// The most datagrams in a reply. It bounds the cost of one request, and the packet headers that a
-/// source gets that may be forged.
-const DATAGRAMS_MAX: usize = 8;
-
-/// Where each datagram of a reply begins. Positions take two bytes, because every packet holds one
-/// of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extents {
-    /// Bytes of all datagrams together.
-    bytes: u16,
-    /// Where the datagrams after the first begin, rising and above 0; only `further` of them are in
-    /// use.
-    begins: [u16; DATAGRAMS_MAX - 1],
-    /// Number of datagrams after the first.
-    further: u8,
-}
-
-impl Extents {
-    /// The most bytes of one reply, all datagrams together.
-    const BYTES_MAX: usize = u16::MAX as usize;
-
-    /// Bytes of all datagrams together.
-    #[inline]
-    pub(crate) fn bytes(&self) -> usize {
-        usize::from(self.bytes)
-    }
-
-    /// Sets the bytes of all datagrams together, which makes the last datagram longer. At most
-    /// [`Extents::BYTES_MAX`], and no fewer than before.
-    #[inline]
-    pub(crate) fn set_bytes(&mut self, bytes: usize) {
-        debug_assert!((self.bytes()..=Self::BYTES_MAX).contains(&bytes), "{bytes} bytes after {}", self.bytes);
-        self.bytes = bytes as u16;
-    }
-
-    /// Begins a datagram, unless the last one is empty. Returns false if there are
-    /// [`DATAGRAMS_MAX`].
-    fn begin(&mut self) -> bool {
-        if self.last_is_empty() {
-            return true;
-        }
-        let Some(begin) = self.begins.get_mut(usize::from(self.further)) else { return false };
-        *begin = self.bytes;
-        self.further += 1;
-        true
-    }
-
-    /// Keeps the first `bytes` bytes, and drops datagrams that begin behind them.
-    fn truncate(&mut self, bytes: usize) {
-        self.bytes = self.bytes.min(u16::try_from(bytes).unwrap_or(u16::MAX));
-        let begun = self.begun();
-        self.further = begun.iter().filter(|begin| **begin <= self.bytes).count() as u8;
-    }
-
-    /// Number of datagrams that are not empty.
-    #[inline]
-    pub(crate) fn datagrams(&self) -> usize {
-        1 + usize::from(self.further) - usize::from(self.last_is_empty())
-    }
-
-    /// The range of each datagram that is not empty, in order.
-    #[inline]
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        (0..self.datagrams()).map(|number| {
-            let begin = if number == 0 { 0 } else { self.begins[number - 1] };
-            let end = self.begun().get(number).copied().unwrap_or(self.bytes);
-            usize::from(begin)..usize::from(end)
-        })
-    }
-
-    /// Whether the last datagram is empty; no other can be.
-    #[inline]
-    fn last_is_empty(&self) -> bool {
-        self.begun().last().copied().unwrap_or(0) == self.bytes
-    }
-
-    #[inline]
-    fn begun(&self) -> &[u16] {
-        &self.begins[..usize::from(self.further)]
     }
 }
 

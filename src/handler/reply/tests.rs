@@ -1,7 +1,6 @@
-//! Tests of replies: writing in place, cutting, overflow, datagrams.
+//! Tests of replies: writing in place, cutting, overflow.
 
 use super::*;
-use proptest::prelude::*;
 use std::io::Write as _;
 
 // Can a reply be written in place, and cut?
@@ -44,6 +43,7 @@ fn what_does_not_fit_marks_the_reply() {
     write!(reply, "{}-{}", 12, 34).expect("five bytes");
     assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
 }
+
 // Is a reply no longer than a UDP datagram can be?
 #[test]
 fn a_reply_is_no_longer_than_a_datagram() {
@@ -52,45 +52,4 @@ fn a_reply_is_no_longer_than_a_datagram() {
     assert_eq!((reply.room(), reply.spare_mut().len()), (65_535, 65_535));
     reply.advance(65_535);
     assert_eq!((reply.len(), reply.put(b"x")), (65_535, Err(Overflow { bytes: 1, room: 0 })));
-}
-
-proptest! {
-    // Do the extents agree with a plain list of lists that is written, begun and cut in the same
-    // way?
-    #[test]
-    fn extents_are_those_of_a_list(steps in prop::collection::vec((0..4_u8, 0..40_usize), 0..40)) {
-        let (mut extents, mut model) = (Extents::default(), vec![0_usize]);
-        for (kind, bytes) in steps {
-            let length: usize = model.iter().sum();
-            match kind {
-                0 => {
-                    let begun = model.last() == Some(&0) || model.len() < DATAGRAMS_MAX;
-                    prop_assert_eq!(extents.begin(), begun);
-                    if begun && model.last() != Some(&0) {
-                        model.push(0);
-                    }
-                }
-                1 => {
-                    extents.truncate(bytes);
-                    while model.len() > 1 && model[..model.len() - 1].iter().sum::<usize>() > bytes {
-                        model.pop();
-                    }
-                    let before: usize = model[..model.len() - 1].iter().sum();
-                    let last = model.last_mut().expect("there is one");
-                    *last = (*last).min(bytes - before);
-                }
-                _ => {
-                    extents.set_bytes(length + bytes);
-                    *model.last_mut().expect("there is one") += bytes;
-                }
-            }
-            let (mut begin, mut ranges) = (0, Vec::new());
-            for length in model.iter().filter(|length| **length > 0) {
-                ranges.push(begin..begin + length);
-                begin += length;
-            }
-            prop_assert_eq!(extents.ranges().collect::<Vec<_>>(), ranges);
-            prop_assert_eq!((extents.datagrams(), extents.bytes()), (extents.ranges().count(), begin));
-        }
-    }
 }

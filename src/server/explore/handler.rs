@@ -44,8 +44,7 @@ pub(super) const OVER_RATE: u8 = 0xf2;
 pub(super) const IGNORED: u8 = 0xf3;
 /// The magic byte of a request that is served without a reply.
 pub(super) const MUTE: u8 = 0xf4;
-/// The magic byte of a request whose reply has [`LONG_BYTES`] in two datagrams; its sender may be
-/// forged.
+/// The magic byte of a request whose reply has [`LONG_BYTES`]; its sender may be forged.
 pub(super) const LONG: u8 = 0xf5;
 /// As [`LONG`], from a validated sender.
 pub(super) const PROVEN: u8 = 0xf6;
@@ -102,12 +101,7 @@ impl Handler for Scripted {
         serving.finish();
         let _ = match request.bytes()[0] {
             MUTE => Ok(()),
-            LONG | PROVEN => {
-                let (first, second) = [PROVEN; LONG_BYTES].split_at(LONG_BYTES / 4);
-                let _ = reply.put(first);
-                reply.begin_datagram().expect("the second");
-                reply.put(second)
-            }
+            LONG | PROVEN => reply.put(&[PROVEN; LONG_BYTES]),
             _ => reply.put(request.bytes()),
         };
     }

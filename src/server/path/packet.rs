@@ -5,7 +5,7 @@
 //! packet.
 
 use crate::handler::outgoing::Way;
-use crate::handler::{Admitted, Arrival, Event, Extents, GiveUp, Out, Reply, Request, Service};
+use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Service};
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
@@ -30,10 +30,9 @@ pub(crate) struct PacketBody<T> {
     pub ticket: T,
     /// The datagram as received; the first [`Envelope::request_len`] bytes count.
     pub request: Box<[u8]>,
-    /// The answer, of which [`PacketBody::extents`] count.
+    /// The answer; the first [`PacketBody::reply_len`] bytes count.
     pub reply: Box<[u8]>,
-    /// The answer's datagrams.
-    pub extents: Extents,
+    pub reply_len: usize,
     /// Why there is no answer to send, though the handler wrote one.
     pub excess: Option<Excess>,
     /// The shard that the request has entered, and not left.
@@ -49,7 +48,7 @@ pub(crate) struct PacketBody<T> {
 pub(crate) enum Excess {
     /// The handler allows as much, but the sender may not be sent it.
     ForSender,
-    /// More bytes than the handler allows, or more datagrams than a reply may have.
+    /// More bytes than the handler allows.
     ForReply,
     /// The handler has given the request up, for its own reason of this number.
     GivenUp(GiveUp, u8),
@@ -249,13 +248,13 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             out.reply.class = Some(class);
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
-            let (extents, overflowed, too_many) = (reply.extents, reply.has_overflowed(), reply.too_many);
+            let (length, overflowed) = (reply.len(), reply.has_overflowed());
             let given_up = reply.given_up.map(|(end, reason)| Excess::GivenUp(end, reason));
-            let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
+            let may_be_sent_less = room < body.envelope.reply_limit;
             let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
-            (body.extents, body.excess) = (extents, given_up.or(overflowed.then_some(excess)));
+            (body.reply_len, body.excess) = (length, given_up.or(overflowed.then_some(excess)));
             if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
-                self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
+                self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - length);
             }
         }
         let packet = held.packet.take().expect("only drop takes it otherwise");
@@ -279,7 +278,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             };
             self.handler.handle(state, event, &mut out).await;
         }
-        (body.extents, body.excess) = (Extents::default(), None);
+        (body.reply_len, body.excess) = (0, None);
     }
 
     /// What `shard` gets beside datagrams, where the service has shards.

@@ -7,8 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 /// Sends datagrams from an address of a server, from any thread, also in a handler: notifications,
-/// or messages long after a request has ended. A reply of several datagrams does not need it
-/// ([`Reply::begin_datagram`](crate::handler::Reply::begin_datagram)).
+/// or messages long after a request has ended.
 ///
 /// These datagrams have no fate and are not counted; only the kernel's send buffer bounds them.
 /// **They are not bounded by `--amplification` either**: send only to addresses that are proven, or

@@ -103,17 +103,17 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         if self.recorder.flight.captures() {
             self.capture(envelope, true);
         }
-        if packet.extents.bytes() == 0 {
+        if packet.reply_len == 0 {
             self.recorder.served(&sample, Fate::NoReply);
             self.recycle(packet);
             return;
         }
         let handler = self.common.serving.handler;
-        // The handler puts what only the server knows into each datagram.
+        // The handler puts in what only the server knows.
         let sealed = guarded(|| {
-            let extents = packet.extents;
+            let length = packet.reply_len;
             let (request, reply, _) = packet.parts();
-            extents.ranges().for_each(|range| handler.seal(request, &served, &mut reply[range]));
+            handler.seal(request, &served, &mut reply[..length]);
         });
         if sealed.is_err() {
             self.recorder.unanswered(sample.class, sample.service);
@@ -127,11 +127,10 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].
     pub(super) fn answer(&mut self, mut packet: Packet<'s, H::Ticket>, served: Option<(Sample, Nanos)>) {
         self.leave(&mut packet);
-        let datagrams = packet.extents.datagrams();
-        if !self.replying.outbox.has_room(datagrams) {
+        if self.replying.outbox.replies.is_full() {
             self.send();
         }
-        self.replying.outbox.put(packet, datagrams, served);
+        self.replying.outbox.put(packet, served);
     }
 
     /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
@@ -156,30 +155,26 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
 
 /// The replies of one worker.
 struct Outbox<'s, T> {
-    /// Number of datagrams in all replies together.
-    datagrams: usize,
     replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
 }
 
 /// A reply in its packet.
 struct Waiting<'s, T> {
     packet: Packet<'s, T>,
-    /// The number of its datagrams.
-    datagrams: usize,
-    /// For a request that was served: the sample to record once the kernel has taken all datagrams,
-    /// and when the reply was finished. Any other request has its fate already.
+    /// For a request that was served: the sample to record once the kernel has taken the reply, and
+    /// when the reply was finished. Any other request has its fate already.
     served: Option<(Sample, Nanos)>,
-    /// Whether the kernel takes all datagrams, as far as is known.
+    /// Whether the kernel takes it, as far as is known.
     taken: bool,
 }
 
 impl<'s, T> Outbox<'s, T> {
     fn new() -> Outbox<'s, T> {
-        Outbox { datagrams: 0, replies: ArrayVec::new() }
+        Outbox { replies: ArrayVec::new() }
     }
 
     fn is_empty(&self) -> bool {
-        self.datagrams == 0
+        self.replies.is_empty()
     }
 
     /// When the answer was finished that has waited longest; `None` if no answer waits.
@@ -187,17 +182,10 @@ impl<'s, T> Outbox<'s, T> {
         self.replies.iter().find_map(|reply| reply.served.as_ref().map(|(_, finished_at)| *finished_at))
     }
 
-    /// Whether so many datagrams can still be sent together with all that wait.
-    fn has_room(&self, datagrams: usize) -> bool {
-        self.datagrams + datagrams <= SEND_BATCH_MAX
-    }
-
-    /// Adds the reply in `packet`, of so many datagrams, for which there must be room. If the
-    /// request was `served`, its sample lacks only the time to send the reply, which was finished
-    /// at the time beside it.
-    fn put(&mut self, packet: Packet<'s, T>, datagrams: usize, served: Option<(Sample, Nanos)>) {
-        self.datagrams += datagrams;
-        self.replies.push(Waiting { packet, datagrams, served, taken: true });
+    /// Adds the reply in `packet`, for which there must be room. If the request was `served`, its
+    /// sample lacks only the time to send the reply, which was finished at the time beside it.
+    fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
+        self.replies.push(Waiting { packet, served, taken: true });
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests
@@ -229,7 +217,6 @@ impl<'s, T> Outbox<'s, T> {
             }
             recycle(packet);
         }
-        self.datagrams = 0;
         now
     }
 
@@ -246,19 +233,14 @@ impl<'s, T> Outbox<'s, T> {
         let outcomes = {
             // Filled in place: moving an `ArrayVec` copies its whole capacity.
             let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
-            for reply in self.replies.iter().filter(|reply| came_here(reply)) {
-                messages.extend(messages_of(&reply.packet));
-            }
+            messages.extend(self.replies.iter().filter(|reply| came_here(reply)).map(|reply| message(&reply.packet)));
             if messages.is_empty() {
                 return;
             }
             link.send(socket, &messages, sent_at)
         };
-        let mut rest = outcomes.as_slice();
-        for reply in self.replies.iter_mut().filter(|reply| came_here(reply)) {
-            let (own, others) = rest.split_at(reply.datagrams);
-            rest = others;
-            for reason in own.iter().filter_map(|outcome| outcome.err()) {
+        for (reply, outcome) in self.replies.iter_mut().filter(|reply| came_here(reply)).zip(outcomes) {
+            if let Err(reason) = outcome {
                 recorder.count(Counter::Unsent(reason));
                 reply.taken = false;
             }
@@ -266,11 +248,11 @@ impl<'s, T> Outbox<'s, T> {
     }
 }
 
-/// The datagrams of the reply in `packet`.
-fn messages_of<'p, T>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
+/// The datagram of the reply in `packet`.
+fn message<'p, T>(packet: &'p Packet<'_, T>) -> Message<'p> {
     let Source { peer, local, names_local, .. } = packet.envelope.source;
     let local = names_local.then(|| local.ip());
-    packet.extents.ranges().map(move |range| Message { bytes: &packet.reply[range], peer, local, ecn: 0 })
+    Message { bytes: &packet.reply[..packet.reply_len], peer, local, ecn: 0 }
 }
 
 #[cfg(test)]

@@ -101,11 +101,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (request, place, _) = packet.parts();
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(request, unserved, &mut reply));
-        let extents = reply.extents;
-        if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
+        let length = reply.len();
+        if written.is_err() || length == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }
-        packet.extents = extents;
+        packet.reply_len = length;
         self.answer(packet, None);
     }
 
