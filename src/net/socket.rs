@@ -280,27 +280,6 @@ impl Deref for Socket {
 // Whether the socket's filter is locked, so that no process can change it.
 sockopt_impl!(LockFilter, GetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
 
-/// Adds sockets to `sockets`, which another process has bound to `address`, until there are
-/// `count`. To share the address, the first one gets `SO_REUSEPORT`.
-///
-/// # Errors
-/// The kernel's error. Only the user who bound the first socket may share its address.
-pub fn complete(address: SocketAddr, sockets: &mut Vec<UdpSocket>, count: usize) -> io::Result<()> {
-    while sockets.len() < count {
-        let first = SockRef::from(&sockets[0]);
-        first.set_reuse_port(true)?;
-        let only_v6 = address.is_ipv6() && first.only_v6()?;
-        let socket = new_socket(address, only_v6, Io::Batches)?;
-        if let Some(device) = first.device()? {
-            socket.bind_device(Some(&device))?;
-        }
-        socket.set_reuse_port(true)?;
-        socket.bind(&address.into())?;
-        sockets.push(socket.into());
-    }
-    Ok(())
-}
-
 /// Groups sockets by the address that they are bound to, keeping the order of both.
 ///
 /// # Errors
