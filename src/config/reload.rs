@@ -102,7 +102,7 @@ mod tests {
             policy=global workers=3 groups=2 pools=front=2 slice=1us optimise=latency classify=header handler=echo \
             burn=sleep time-scale=2 overheads=lab wait=spin notices=looks io=gro reject-source-ports=none datagram-max=600 room=64 \
             amplification=2 amplification-allowance=9 stack-bytes=300000 cost-cap=2s max-wait=off gate=off source-prefix=32,64 trusted-networks=10.0.0.0/8 \
-            shed-answers=silence drain-timeout=1s lame-duck=1s unhealthy-after=1s log-delays=10ms \
+            shed-answers=silence drain-timeout=1s lame-duck=1s unhealthy-after=1s \
             handover=/tmp/socket pin=true log-level=warn log-format=json";
         let others: Vec<_> = others.split(' ').map(|pair| pair.split_once('=').expect("a setting")).collect();
         let is_tried = |setting: &&Setting| others.iter().any(|(key, _)| *key == setting.key);

@@ -137,12 +137,6 @@ settings! {
             addresses::path_text,
         ),
     }
-    /// Logs when requests are delayed this long, and why.
-    /// - One line at the onset, and one when no request waited that long for 10 s.
-    /// - A request that is shed does not count. 0s: never.
-    ///
-    /// 0 (never) to 1 h. Never scaled.
-    log_delays: Nanos { value_name: "DURATION", live: true, default: "0s", form: UP_TO_AN_HOUR }
     /// Least severe log lines that are written.
     /// - RUST_LOG, if it is set, replaces this and may choose by target.
     log_level: LogLevel { value_name: "LEVEL", live: true, default: "info", form: choice!(LogLevel) }

@@ -10,7 +10,7 @@ pub(crate) use host::Tick;
 use super::flight::{About, DELAYED, Delayed, Kind, LONG_WAIT, PERMIT, Slice, Track, Wait, number, receiver};
 use super::worker_metrics::WorkerMetrics;
 use crate::fate::CLASSES;
-use crate::time::{Nanos, Onset, QUIET, Turn};
+use crate::time::Nanos;
 use blame::{Culprit, blame};
 use host::Host;
 use serde_json::{Value, json};
@@ -49,15 +49,12 @@ pub(crate) struct Slow {
     named: Vec<Named>,
     /// Sum of explained delays since the start, by [`Pair`].
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
-    /// Whether any request is delayed by at least the time of `--log-delays`.
-    broken: Onset,
 }
 
 impl Slow {
     /// Reads the delayed requests since the last call, and explains the longest delays. Call it a
-    /// few times a second, because the slices that explain a delay are soon overwritten. With a
-    /// `limit` above 0, logs when delays of this length begin and end.
-    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick, limit: Nanos) {
+    /// few times a second, because the slices that explain a delay are soon overwritten.
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, tick: Tick) {
         let now = tick.at;
         self.host.add(tick);
         let read = metrics.tracks().flat_map(|track| iter::from_fn(|| track.delayed.pop()).take(DELAYED));
@@ -68,7 +65,6 @@ impl Slow {
         let tracks = Tracks::new(metrics, last);
         let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
         let named: Vec<Named> = named.collect();
-        self.tell(named.first(), limit, now);
         for (pair, delay) in named.iter().filter_map(blocked) {
             let sum = self.blocked.entry(pair).or_default();
             *sum = sum.plus(delay);
@@ -82,24 +78,6 @@ impl Slow {
         let mut slowest: Vec<&Named> = self.named.iter().collect();
         slowest.sort_by_key(|(late, _)| Reverse(late.delay()));
         slowest.into_iter()
-    }
-
-    /// Logs when delays of at least `limit` begin, and when they have ended. `worst` is the request
-    /// with the longest delay.
-    fn tell(&mut self, worst: Option<&Named>, limit: Nanos, now: Nanos) {
-        let worst = worst.filter(|(late, _)| limit > Nanos::ZERO && late.delay() >= limit);
-        match (self.broken.see(worst.is_some(), QUIET, now), worst) {
-            (Some(Turn::Begins), Some((late, culprit))) => {
-                let About { id, class, .. } = late.about;
-                let waited_for = culprit.as_ref().map_or("unknown".to_owned(), Culprit::text);
-                let delay_us = late.delay().as_micros_f64();
-                tracing::warn!(request = id, class, delay_us, waited_for, "requests are delayed");
-            }
-            (Some(Turn::Ends), _) => {
-                tracing::info!("no longer delayed: no request was delayed as long as --log-delays for 10 s");
-            }
-            _ => {}
-        }
     }
 
     /// The body of `GET /slow` as of `now`. Call it soon after [`Slow::look`]. `waiting` has the

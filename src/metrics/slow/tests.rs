@@ -23,7 +23,7 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     // The test's readings are never late.
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
-    slow.look(metrics, tick, Nanos::ZERO);
+    slow.look(metrics, tick);
     slow.report(metrics, &[], &[], &CLASS_NAMES, at)
 }
 

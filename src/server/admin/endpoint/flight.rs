@@ -37,8 +37,7 @@ impl Desk<'_, '_> {
 
     /// Reads the workers' new records. Call it a few times a second.
     pub(crate) fn look(&mut self) {
-        let log_delays = self.probe.reloads().live().config.log_delays;
-        self.flight.slow.look(self.collector.metrics, self.probe.tick(), log_delays);
+        self.flight.slow.look(self.collector.metrics, self.probe.tick());
         if self.flight.history.is_due(self.collector) {
             let snapshot = self.snapshot();
             self.flight.history.keep(self.collector, &snapshot);
