@@ -1,6 +1,6 @@
 //! A CoAP server (RFC 7252) with three resources. `/hello` returns a greeting. `/factors?91` finds
 //! a factor, which may take long. `/slow` acknowledges a confirmable request at once, and sends the
-//! content later in a separate message.
+//! content later in a separate message, by a timer of its shard.
 //!
 //! A ping, a reserved code and an unreadable message get a reset. An unknown critical option gets
 //! 4.02. In these cases a non-confirmable message gets no answer.
@@ -11,10 +11,11 @@
 
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
-use forebay::handler::{Once, Unserved, sleep};
-use forebay::server::Sender;
-use forebay::time::{Nanos, parse_duration};
-use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
+use forebay::handler::{Once, Transmit, Unserved};
+use forebay::time::{Nanos, clock, parse_duration};
+use forebay::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Service, checkpoint};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
@@ -41,6 +42,9 @@ const ACCEPT: u32 = 17;
 const PING: u8 = 0;
 const FORMAT: u8 = 1;
 
+/// The most contents of one shard that are to be sent later.
+const LATER_MAX: usize = 64;
+
 /// A CoAP server (RFC 7252) with the resources /hello, /factors and /slow.
 #[derive(clap::Args)]
 #[command(version)]
@@ -56,8 +60,15 @@ fn up_to_ten_seconds(text: &str) -> Result<Nanos, String> {
 }
 
 struct Coap {
-    sender: Sender,
     slow: Nanos,
+}
+
+/// A message that is sent at a time of its own.
+struct Later {
+    at: Nanos,
+    client: SocketAddr,
+    local: SocketAddr,
+    message: Vec<u8>,
 }
 
 /// A parsed message.
@@ -73,13 +84,19 @@ struct Message<'a> {
     bad_option: bool,
 }
 
-impl Handler for Coap {
+impl Service for Coap {
     type Ticket = ();
+    /// The contents to send later, the earliest first.
+    type Shard = VecDeque<Later>;
 
     const REASON_NAMES: &'static [&'static str] = &["ping", "format"];
 
+    fn shard(&self, _: usize) -> VecDeque<Later> {
+        VecDeque::new()
+    }
+
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        let &[first, _, _, _, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Truncated)) };
+        let &[first, _, high, low, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Truncated)) };
         let kind = first >> 4 & 3;
         // Other versions are ignored silently (section 3), and so are acknowledgements and resets.
         if first >> 6 != 1 {
@@ -89,7 +106,10 @@ impl Handler for Coap {
             return Err(Rejected::Malformed(Malformed::Reply));
         }
         let reason = match parse(arrival.bytes()) {
-            Some(message) if METHODS.contains(&message.code) => return Ok(Admitted::new(()).reply_limit(64)),
+            // By message ID, so that a client's requests do not wait for one another.
+            Some(message) if METHODS.contains(&message.code) => {
+                return Ok(Admitted::new(()).shard(u16::from_be_bytes([high, low]).into()).reply_limit(64));
+            }
             Some(message) if message.code == 0 => PING,
             _ => FORMAT,
         };
@@ -104,7 +124,11 @@ impl Handler for Coap {
         }
     }
 
-    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    async fn handle(&self, later: &mut VecDeque<Later>, event: Event<'_>, out: &mut Out<'_>) {
+        let request = match event {
+            Event::Datagram(request) => request,
+            _ => return send_due(later, out),
+        };
         let Some(message) = parse(request.bytes()) else { return };
         // In a non-confirmable message, a bad option is rejected by silence (section 5.4.1).
         if message.bad_option && message.kind == NON_CONFIRMABLE {
@@ -118,25 +142,45 @@ impl Handler for Coap {
                 _ => (NOT_FOUND, String::new()),
             },
             (GET, [b"slow"]) if message.kind == CONFIRMABLE => {
-                let acknowledgement = [0x40 | ACKNOWLEDGEMENT << 4, 0, message.id[0], message.id[1]];
-                // A failure has the effect of a lost datagram: the client asks again.
-                let _ = self.sender.send(&acknowledgement, request.peer());
-                sleep(self.slow).await;
-                (CONTENT, "at last".to_owned())
+                // Where there is no room, there is no answer: a CoAP client asks again.
+                if later.len() < LATER_MAX {
+                    let at = clock::now().plus(self.slow);
+                    let message = message.answer(NON_CONFIRMABLE, CONTENT, "at last");
+                    later.push_back(Later { at, client: request.peer(), local: request.local(), message });
+                    let _ = out.at(0, later[0].at);
+                    let _ = out.reply().put(&[0x40 | ACKNOWLEDGEMENT << 4, 0, request.bytes()[2], request.bytes()[3]]);
+                }
+                return;
             }
             (GET, _) => (NOT_FOUND, String::new()),
             _ => (METHOD_NOT_ALLOWED, String::new()),
         };
-        let separate = code == CONTENT && message.path == [b"slow"];
-        let kind = if separate || message.kind == NON_CONFIRMABLE { NON_CONFIRMABLE } else { ACKNOWLEDGEMENT };
-        let head = [0x40 | kind << 4 | message.token.len() as u8, code, message.id[0], message.id[1]];
-        let marker: &[u8] = if content.is_empty() { b"" } else { b"\xff" };
-        let parts = [&head, message.token, marker, content.as_bytes()];
+        let kind = if message.kind == NON_CONFIRMABLE { NON_CONFIRMABLE } else { ACKNOWLEDGEMENT };
         // If no more may be sent to this network now, there is no answer: a CoAP client asks again.
-        if parts.into_iter().try_for_each(|part| reply.put(part)).is_err() {
-            reply.clear();
+        if out.reply().put(&message.answer(kind, code, &content)).is_err() {
+            out.reply().clear();
         }
     }
+}
+
+impl Message<'_> {
+    /// The answer to this message.
+    fn answer(&self, kind: u8, code: u8, content: &str) -> Vec<u8> {
+        let head = [0x40 | kind << 4 | self.token.len() as u8, code, self.id[0], self.id[1]];
+        let marker: &[u8] = if content.is_empty() { b"" } else { b"\xff" };
+        [&head, self.token, marker, content.as_bytes()].concat()
+    }
+}
+
+/// Sends the contents whose time has come.
+fn send_due(later: &mut VecDeque<Later>, out: &mut Out<'_>) {
+    while later.front().is_some_and(|first| first.at <= clock::now())
+        && let Some(first) = later.pop_front()
+    {
+        // What may not be sent is as good as lost in the network.
+        let _ = out.send(first.client, Transmit::new(&first.message).from(first.local));
+    }
+    let _ = out.at(0, later.front().map(|first| first.at));
 }
 
 async fn smallest_factor(number: u64) -> u64 {
@@ -194,12 +238,13 @@ fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u32> {
 }
 
 fn main() -> ExitCode {
-    let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "levels")];
+    // What comes later than a second after its request needs an allowance.
+    let (amplification, allowance) = (("amplification", "4"), ("amplification-allowance", "64"));
+    let defaults = [("listen", "127.0.0.1:5683"), amplification, allowance, ("policy", "levels")];
     forebay::main(&defaults, |flags: Flags, bind| {
-        let server = bind()?;
-        let coap = Coap { sender: server.sender()?, slow: flags.slow };
+        let coap = Coap { slow: flags.slow };
         // For this time a client may repeat a message, which then counts as the same message
         // (section 4.5).
-        server.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))
+        bind()?.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))
     })
 }

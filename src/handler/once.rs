@@ -1,6 +1,6 @@
-//! [`Once`], a handler wrapper that serves a datagram and its repeats only once.
+//! [`Once`], a wrapper that serves a datagram and its repeats only once.
 
-use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
+use super::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Served, Service, Unserved};
 use crate::fate::CLASSES;
 use crate::runtime::continuation::lock;
 use crate::time::{Nanos, clock};
@@ -9,8 +9,8 @@ use std::sync::Mutex;
 /// Bytes of the longest answer that is kept: a DNS answer without fragments (DNS flag day 2020).
 const ANSWER_MAX: usize = 1_232;
 
-/// A wrapper for handlers whose clients resend a datagram when no answer comes. Equal bytes from
-/// one source are one request: see [`Admitted::identity`].
+/// A wrapper for handlers and services whose clients resend a datagram when no answer comes. Equal
+/// bytes from one source are one request: see [`Admitted::identity`].
 ///
 /// ```
 /// use forebay::handler::{Once, Reply, Request, handler_fn};
@@ -77,31 +77,44 @@ impl<H> Once<H> {
     }
 }
 
-impl<H: Handler> Handler for Once<H> {
-    type Ticket = H::Ticket;
+impl<S: Service> Service for Once<S> {
+    type Ticket = S::Ticket;
+    type Shard = S::Shard;
 
-    const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
+    const SHARDS: usize = S::SHARDS;
+    const HEARS_STOP: bool = S::HEARS_STOP;
+    const CLASS_NAMES: [&'static str; CLASSES] = S::CLASS_NAMES;
+    const REASON_NAMES: &'static [&'static str] = S::REASON_NAMES;
 
-    const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;
+    fn joins(first: &[u8], next: &[u8]) -> bool {
+        S::joins(first, next)
+    }
 
-    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
+    fn shard(&self, number: usize) -> S::Shard {
+        self.inner.shard(number)
+    }
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<S::Ticket>, Rejected<S::Ticket>> {
         let admitted = self.inner.admit(arrival)?;
         Ok(admitted.identity(arrival.identity(arrival.bytes())))
     }
 
-    async fn handle(&self, request: Request<'_, H::Ticket>, reply: &mut Reply<'_>) {
-        let identity = if self.answers.is_empty() { 0 } else { request.identity(request.bytes()) };
-        if !self.again(identity, reply) {
-            self.inner.handle(request, reply).await;
-            self.keep(identity, reply);
+    async fn handle(&self, shard: &mut S::Shard, event: Event<'_, S::Ticket>, out: &mut Out<'_>) {
+        let identity = match &event {
+            Event::Datagram(request) if !self.answers.is_empty() => request.identity(request.bytes()),
+            _ => return self.inner.handle(shard, event, out).await,
+        };
+        if !self.again(identity, out.reply()) {
+            self.inner.handle(shard, event, out).await;
+            self.keep(identity, out.reply());
         }
     }
 
-    fn refuse(&self, request: Request<'_, H::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, request: Request<'_, S::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
         self.inner.refuse(request, unserved, reply);
     }
 
-    fn seal(&self, request: Request<'_, H::Ticket>, served: &Served, reply: &mut [u8]) {
+    fn seal(&self, request: Request<'_, S::Ticket>, served: &Served, reply: &mut [u8]) {
         self.inner.seal(request, served, reply);
     }
 }

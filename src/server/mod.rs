@@ -46,7 +46,6 @@ pub use life::report::{Ended, Report};
 pub use life::stop::StopHandle;
 pub use running::Running;
 pub use serve::Server;
-pub use serve::sender::Sender;
 pub use shown::{Counter, Gauge};
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 #[cfg(feature = "cli")]

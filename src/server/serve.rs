@@ -1,7 +1,5 @@
 //! [`Server`]: from binding to running.
 
-pub(super) mod sender;
-
 use super::admin::{self, Metrics, waiting};
 use super::board::Board;
 use super::cores::Cores;

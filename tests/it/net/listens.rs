@@ -3,7 +3,9 @@
 
 use crate::support;
 use crate::support::prelude::*;
+use forebay::handler::Transmit;
 use forebay::server::Ended;
+use forebay::{Event, Out, Service};
 
 /// Policies of each kind: with own sockets, with shared sockets, and with a queue before some
 /// workers.
@@ -144,36 +146,28 @@ fn a_gro_batch_belongs_to_one_address() {
     (0..50).for_each(|_| asked.iter().for_each(|client| assert_hears(client, "gro")));
 }
 
+/// Sends each datagram from the second of these addresses to the first.
+struct Onwards(Vec<SocketAddr>);
+
+impl Service for Onwards {
+    type Ticket = ();
+    type Shard = ();
+
+    fn shard(&self, _: usize) {}
+
+    async fn handle(&self, (): &mut (), event: Event<'_>, out: &mut Out<'_>) {
+        let (Event::Datagram(request), [one, other, ..]) = (event, &self.0[..]) else { return };
+        out.send(*one, Transmit::new(request.bytes()).from(*other).validated()).expect("room");
+    }
+}
+
 // Is a datagram rejected if its source is another address of the server itself? Otherwise both
 // would answer each other for ever.
 #[test]
 fn no_address_answers_another() {
-    let (server, order) = (bound(&[]), Arc::default());
-    let [one, other, _] = server.udp_addresses() else { panic!("three addresses") };
-    let sender = server.sender_from(*other).expect("one of its addresses");
-    sender.send(&REQUEST, *one).expect("room");
-    let error = server.sender_from(([127, 0, 0, 9], 9).into()).expect_err("none of its addresses");
-    assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
-    assert!(error.to_string().contains(&format!("127.0.0.9:9; allowed: {one},{other},[::1]:")), "{error}");
-    server.stop_handle().stop();
-    let fates = server.run(&Erased::new(local(&order))).expect("it runs").totals.fates;
-    assert_eq!((fates, order.lock().expect("no panic").len()), (fates! { received: 1, malformed: 1 }, 0));
-}
-
-#[test]
-fn senders_have_an_address() {
     let server = bound(&[]);
-    assert_eq!(server.udp_address(), server.udp_addresses()[0]);
-    for (number, address) in server.udp_addresses().iter().enumerate() {
-        let client = Client::new(*address);
-        let peer = client.socket.local_addr().expect("it is bound");
-        server.sender_from(*address).and_then(|sender| sender.send(b"notice", peer)).expect("room");
-        client.socket.set_read_timeout(Some(Nanos::from_secs(10).into())).expect("a timeout");
-        let mut heard = [0; 16];
-        assert_eq!(client.socket.recv(&mut heard).expect("a notice"), 6, "{address}");
-        if number == 0 {
-            server.sender().and_then(|sender| sender.send(b"first", peer)).expect("room");
-            assert_eq!(client.socket.recv(&mut heard).expect("a notice"), 5);
-        }
-    }
+    let onwards = Onwards(server.udp_addresses().to_vec());
+    let server = Running::on(server, onwards);
+    client(&server).send(&REQUEST).expect("sent");
+    server.ends_as(fates! { received: 2, no_reply: 1, malformed: 1 }, "one from outside");
 }
