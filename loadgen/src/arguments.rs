@@ -173,11 +173,8 @@ pub(crate) struct ProtocolArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SweepArguments {
     /// Requests per second of each run: a list, or ranges FROM..TO:STEP
-    #[arg(long, required_unless_present = "loads", value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
-    pub(crate) rates: Option<std::vec::Vec<f64>>,
-    /// The same as shares of the workers' capacity, like 0.5..0.9:0.1
-    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, load), conflicts_with = "rates", conflicts_with_all = AMOUNT)]
-    pub(crate) loads: Option<std::vec::Vec<f64>>,
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| list(text, None, rate), conflicts_with_all = AMOUNT)]
+    pub(crate) rates: std::vec::Vec<f64>,
     #[command(flatten)]
     pub(crate) run: RunArguments,
 }

@@ -79,7 +79,6 @@ fn what_is_right_is_taken() {
         "run --profile coap=/a?b --rate 100 --workers 1 --target 127.0.0.1:9",
         "run --rate 100 --target 127.0.0.1:9 --slo p99.9<500us,p50-slowdown-long<=3,loss<0.01%",
         "sweep --target 127.0.0.1:9 --rates 1000..3000:1000,9000 --slo p99.9<5ms --html sweep.html",
-        "sweep --target 127.0.0.1:9 --loads 0.5..0.9:0.1,1.2 --workers 2",
         "search --target 127.0.0.1:9 --rate 1000 --slo p99.9<500us,loss<0.01%",
         "compare --a 127.0.0.1:9 --b localhost:9 --rate 100 --profile coap=/a",
         "simulate --policy steal,pools,auto,srpt --load 0.7 --requests 300000 --overheads lab",

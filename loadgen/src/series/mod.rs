@@ -51,12 +51,11 @@ pub(crate) struct Series<'a> {
 /// # Errors
 /// A usage failure for flags that do not fit; otherwise what went wrong.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
-    let (first, amounts) = (first_of(arguments), amounts(arguments));
+    let (first, rates) = (first_of(arguments), &arguments.rates);
     let mut series = Series::new(&first)?;
     let outputs = series.offer.outputs()?;
-    let unit = series.setup.0.rate / amounts[0];
-    for (number, amount) in amounts.iter().enumerate() {
-        series.run(unit * amount, series.setup.0.duration, &format!("{} of {}", number + 1, amounts.len()))?;
+    for (number, rate) in rates.iter().enumerate() {
+        series.run(*rate, series.setup.0.duration, &format!("{} of {}", number + 1, rates.len()))?;
         if series.setup.2.is_raised() {
             break;
         }
@@ -82,13 +81,7 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<u8, Failure> {
 /// The first run of a sweep.
 pub(crate) fn first_of(arguments: &SweepArguments) -> RunArguments {
     let RunArguments { offer, .. } = arguments.run.clone();
-    let [rate, load] = [&arguments.rates, &arguments.loads].map(|list| list.as_ref().map(|list| list[0]));
-    RunArguments { offer: OfferArguments { rate, load, ..offer }, ..arguments.run.clone() }
-}
-
-/// The rates of a sweep, or its loads.
-fn amounts(arguments: &SweepArguments) -> &[f64] {
-    arguments.rates.iter().chain(&arguments.loads).next().expect("one of both is required")
+    RunArguments { offer: OfferArguments { rate: Some(arguments.rates[0]), ..offer }, ..arguments.run.clone() }
 }
 
 impl<'a> Series<'a> {

@@ -37,7 +37,7 @@ const OTHERS: [&str; 8] = [
     "extreme-bimodal --load 0.8 --policy pools,auto --classified",
     "tpcc --load 0.9 --policy auto --optimise latency",
     "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:1.5:2ms:2ms",
-    "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
+    "high-bimodal --load 0.8 --policy steal,pools --slice 5us --checkpoint 3us",
     "fixed:10us --load 2 --overheads stock --workers 4 --policy global,levels,auto --classified",
     "extreme-bimodal --load 0.9 --overheads stock --workers 64 --policy isolated,steal,global,levels,auto",
     "tpcc --load 0.8 --workers 37 --groups 3 --policy steal,auto",

@@ -74,11 +74,6 @@ pub(crate) struct SimulateArguments {
     /// cost]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) slice: Option<Nanos>,
-    /// Time in one job until others receive from that worker's socket [default: as forebay serve]
-    ///
-    /// Under policy steal.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(super) thief_threshold: Option<Nanos>,
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
     pub(super) checkpoint: Nanos,

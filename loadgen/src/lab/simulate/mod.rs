@@ -93,7 +93,6 @@ fn scenario<'a>(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>
         flows: arguments.flows.unwrap_or(Scenario::flows_for(workers)),
         slice: arguments.slice,
         sizes: arguments.pools.clone(),
-        thief_threshold: arguments.thief_threshold,
         checkpoint_step: arguments.checkpoint,
         deadline: arguments.deadline.or(replayed.and_then(Replayed::deadline)),
         max_wait: arguments.max_wait.unwrap_or(if pauses.is_empty() { MaxWait::Off } else { MaxWait::Auto }),

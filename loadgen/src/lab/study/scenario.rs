@@ -27,8 +27,6 @@ pub(crate) struct Scenario<'a> {
     pub(crate) slice: Option<Nanos>,
     /// The sizes of pools, for policies that have pools; `None` = fitted to the workload.
     pub(crate) sizes: Option<Vec<usize>>,
-    /// The thief threshold; `None` = the server's.
-    pub(crate) thief_threshold: Option<Nanos>,
     pub(crate) checkpoint_step: Nanos,
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
@@ -119,7 +117,6 @@ impl<'a> Scenario<'a> {
             overheads,
             slice: None,
             sizes: None,
-            thief_threshold: None,
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             max_wait: MaxWait::Off,
@@ -299,7 +296,6 @@ impl<'a> Scenario<'a> {
         };
         let tuning = Tuning {
             budget: self.slice.unwrap_or(fit.tuning.budget),
-            thief_threshold: self.thief_threshold,
             classified: self.classified,
             objective: self.objective,
             ..fit.tuning
