@@ -2,7 +2,6 @@
 //! servers.
 
 mod flow_map;
-mod host;
 pub(crate) mod pair;
 mod pooled;
 pub mod server_process;
@@ -27,7 +26,6 @@ use flow_map::FlowMap;
 use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, clock};
-use host::Host;
 use pooled::Arm;
 use serde::Serialize;
 use server_process::ServerProcess;
@@ -55,8 +53,6 @@ const LONGER_PART: u64 = 6;
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
-    /// How late this host woke threads before the first run; `None` for running servers.
-    host: Option<Host>,
     /// Comparisons of the last policy with others.
     pub(crate) verdicts: Vec<Verdict>,
     /// The valid runs of each policy, taken together.
@@ -95,7 +91,7 @@ pub(crate) struct ComparedRun {
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// Runs the comparison and prints it: first this host and virtual time, then the measurements. The
+/// Runs the comparison and prints it: first virtual time, then the measurements. The
 /// result is VALID if any figure is known.
 ///
 /// # Errors A usage failure for flags that contradict one another, and for settings that a server
@@ -111,7 +107,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
             pair::run((arguments, plan), task, place, of_round, &interrupt, so_far)
         };
         let campaign = Campaign { arguments, plan, interrupt: &interrupt, began, make: &make };
-        return campaign.carry_out(&outputs, &heading, None, None);
+        return campaign.carry_out(&outputs, &heading, None);
     }
     let settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&settings)?;
@@ -122,13 +118,11 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
     if arguments.verbose {
         outputs.show(&text::settings(&settings, &plan))?;
     }
-    let host = Host::measured();
-    outputs.show(&host.said(&plan))?;
     let virtual_time = virtual_time::simulate_all(&settings);
     let make =
         |task: &Task, place, of_round, so_far: &str| run_one(&settings, task, place, of_round, &interrupt, so_far);
     let campaign = Campaign { arguments, plan: &plan, interrupt: &interrupt, began, make: &make };
-    campaign.carry_out(&outputs, &heading, Some(host), virtual_time)
+    campaign.carry_out(&outputs, &heading, virtual_time)
 }
 
 /// The plan of each run. It reports every error of the flags before the first server starts.
@@ -171,13 +165,7 @@ struct Campaign<'a> {
 
 impl Campaign<'_> {
     /// Makes all runs and shows the result.
-    fn carry_out(
-        &self,
-        outputs: &Outputs,
-        heading: &str,
-        host: Option<Host>,
-        virtual_time: Option<VirtualTime>,
-    ) -> Result<bool, Failure> {
+    fn carry_out(&self, outputs: &Outputs, heading: &str, virtual_time: Option<VirtualTime>) -> Result<bool, Failure> {
         let (arguments, plan, schema) = (self.arguments, self.plan, "forebay-compare/1");
         // The percentiles are chosen before any measurement, so that results cannot influence the
         // choice.
@@ -189,7 +177,7 @@ impl Campaign<'_> {
         // With several rounds, each run need not know the percentile by itself.
         let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
         let (verdicts, arms, runs, failed) = Default::default();
-        let mut report = CompareReport { schema, host, verdicts, arms, virtual_time, runs, failed };
+        let mut report = CompareReport { schema, verdicts, arms, virtual_time, runs, failed };
         self.run(of_round, &questions, &mut report);
         let mut text = text::render(&report);
         if arguments.verbose {
