@@ -67,12 +67,7 @@ fn decisions(settings: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_day_is_decided_as_before() {
-    let days = [
-        &[("policy", "auto")][..],
-        &[("policy", "auto"), ("optimise", "latency")],
-        &[("policy", "levels")],
-        &[("policy", "levels")],
-    ];
+    let days = [&[("policy", "auto")][..], &[("policy", "auto"), ("optimise", "latency")], &[("policy", "levels")]];
     assert_golden("auto.txt", &days.map(decisions).concat());
 }
 
