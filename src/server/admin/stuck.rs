@@ -202,6 +202,24 @@ mod tests {
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
     }
 
+    // Is each socket a pool if workers do not help one another, and each pool one with its name?
+    #[test]
+    fn a_part_that_nobody_helps_is_a_pool() {
+        for (settings, sizes, expected) in [
+            ([("policy", "isolated"), ("workers", "2")], &[2][..], [("socket 0", 1, 3), ("socket 1", 1, 4)]),
+            (
+                [("policy", "pools"), ("pools", "front=1,heavy=1")],
+                &[1, 1],
+                [("pool front", 1, 4), ("pool heavy", 1, 6)],
+            ),
+        ] {
+            let config = Config::from_pairs(settings).expect("a valid configuration");
+            let found = Pool::all(&Topology::new(sizes), &config, [&[1, 2], &[3, 4]], |_| true);
+            let found: Vec<_> = found.iter().map(|pool| (&*pool.name, pool.workers.len(), pool.waiting)).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
     // Does a parked worker belong to no pool, so that it hides no stuck one?
     #[test]
     fn a_parked_worker_hides_no_stuck_one() {

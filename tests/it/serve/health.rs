@@ -41,36 +41,6 @@ fn a_stuck_server_says_so() {
     stuck.quiescent(2);
 }
 
-// A part is stuck if no other worker replaces it: the worker of one socket, or the whole front
-// pool. A single worker of the pool's two does not count.
-#[test]
-fn a_stuck_part_says_so() {
-    let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];
-    let isolated = [("policy", "isolated"), ("workers", "2")];
-    for (settings, held, named) in
-        [(isolated, 1, "the 1 workers of socket "), (pools, 2, "the 2 workers of pool front ")]
-    {
-        let (server, script) = run_scripted(&settings);
-        for number in 1..=held {
-            assert_eq!(ready(server.admin).0, 200, "{number} of {held}");
-            Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
-            await_until(|| script.begun() == number, "a worker is never held");
-            thread::sleep(Nanos::from_millis(if number < held { 1_200 } else { 0 }).into());
-        }
-        let mut said = String::new();
-        let not_ready = || {
-            said = ready(server.admin).1;
-            said != "ready\n"
-        };
-        await_until(not_ready, "nothing is noticed");
-        assert!(said.starts_with(&format!("stuck: of {named}")), "{said}");
-        let stuck = script.blockers()[0];
-        assert!(held > 1 || said.contains(&format!("socket {stuck} ")), "worker {stuck}: {said}");
-        script.release();
-        await_until(|| ready(server.admin) == (200, "ready\n".to_owned()), "it never gets ready");
-    }
-}
-
 #[test]
 fn a_lost_address_says_so() {
     if !in_own_network("serve::health::a_lost_address_says_so") {
