@@ -4,15 +4,8 @@
 use crate::support::*;
 use boon::{Compiler, Schemas};
 
-/// `keys` are separated by blanks.
-fn has_keys(value: &Value, keys: &str) {
-    for key in keys.split(' ') {
-        assert!(value.get(key).is_some(), "no {key} in {value:#}");
-    }
-}
-
 #[test]
-fn a_valid_run_reports_every_key_and_exits_with_0() {
+fn a_valid_run_has_bounds_and_exits_with_0() {
     // Latencies from 20 to 60 ms, in no order. Other tests disturb a schedule by much less.
     // Neighbours are not alike, so that the interval of the median keeps its width.
     let mut request = 0;
@@ -24,13 +17,6 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
         run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 50");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(report["schema"], "forebay-loadgen/1");
-    has_keys(&report, "reasons seed workload arrivals policy burn time_scale workers offered_rps achieved_rps sent");
-    has_keys(&report["fates"], "answered late shed refused failed kernel_dropped lost");
-    let block = "count p50 p90 p99 p99_9 p99_95 p99_99 max supported";
-    for name in ["latency_us", "latency_answered_us", "slowdown"] {
-        ["all", "short", "long"].iter().for_each(|class| has_keys(&report[name][class], block));
-    }
-    has_keys(&report["slip_us"], block);
     assert!(number(&report, "/sent") < heard.len() as f64, "the warm-up was sent and is not counted");
     assert!(report["policy"].is_null() && report["workers"].is_null(), "without --admin nobody told");
     let bounds = &report["latency_us"]["all"]["bounds"];
