@@ -5,12 +5,13 @@
 //! [`Answer::write`] writes.
 
 use crate::find::{ANSWERS_MAX, AUTHORITIES_MAX, Found, Item};
-use crate::query::{CLASS_IN, Query, Rcode, rtype};
+use crate::query::{CLASS_IN, Query, Rcode};
 use crate::reply::{self, Options};
 use crate::sign::Signature;
 use crate::zone::{RECORD_HEAD_BYTES, Zone};
 use crate::zones::Zones;
 use arrayvec::ArrayVec;
+use domain::base::iana::Rtype;
 use std::iter;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl<'z> Answer<'z> {
             return Answer { found: Found::text(query, version), signatures, ..error(Rcode::NoError) };
         }
         // Zone transfers are refused.
-        if query.class != CLASS_IN || matches!(query.rtype, rtype::AXFR | rtype::IXFR) {
+        if query.class != CLASS_IN || matches!(query.rtype, Rtype::AXFR | Rtype::IXFR) {
             return error(Rcode::Refused);
         }
         let Some(zone) = zones.select(query) else { return error(Rcode::Refused) };

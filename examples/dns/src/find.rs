@@ -2,9 +2,10 @@
 //! and proves which names and types do not exist.
 
 use crate::name::successor;
-use crate::query::{Query, Rcode, rtype};
+use crate::query::{Query, Rcode};
 use crate::zone::{Node, Place, RECORD_HEAD_BYTES, RrSet, Zone};
 use arrayvec::ArrayVec;
+use domain::base::iana::Rtype;
 
 /// The most aliases followed in one answer, because each may need a signature. A client asks again
 /// for the target of the last one.
@@ -79,11 +80,11 @@ pub(crate) const NXNAME_BITMAP: [u8; 19] = [0, 17, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0,
 
 impl Set<'_> {
     /// The type of the records.
-    pub fn rtype(&self) -> u16 {
+    pub fn rtype(&self) -> Rtype {
         match self {
             Set::Stored(set) => set.rtype,
-            Set::Nsec { .. } => rtype::NSEC,
-            Set::Text(_) => rtype::TXT,
+            Set::Nsec { .. } => Rtype::NSEC,
+            Set::Text(_) => Rtype::TXT,
         }
     }
 
@@ -127,7 +128,7 @@ impl<'z> Found<'z> {
                     return found;
                 }
             };
-            let alias = node.set(rtype::CNAME).filter(|_| follows_aliases(query.rtype));
+            let alias = node.set(Rtype::CNAME).filter(|_| follows_aliases(query.rtype));
             let Some(alias) = alias else {
                 found.conclude(zone, query, node, owner);
                 return found;
@@ -145,18 +146,18 @@ impl<'z> Found<'z> {
     /// Adds what the name itself has of the type asked for.
     fn conclude(&mut self, zone: &'z Zone, query: &'z Query, node: &'z Node, owner: Owner<'z>) {
         let set = match query.rtype {
-            rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
+            Rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
             // For RRSIG one signature is enough, like one set for ANY. An empty non-terminal gets
             // the signature of its proof.
-            rtype::RRSIG if zone.signer.is_some() => {
+            Rtype::RRSIG if zone.signer.is_some() => {
                 Some(node.first().map_or_else(|| nsec(zone, &node.bitmap), Set::Stored))
             }
-            rtype::ANY => node.first().map(Set::Stored),
+            Rtype::ANY => node.first().map(Set::Stored),
             rtype => node.set(rtype).map(Set::Stored),
         };
         match set {
             Some(set) => {
-                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) });
+                self.answer.push(Item { only_signature: query.rtype == Rtype::RRSIG, ..Item::new(owner, set) });
             }
             None => self.deny(zone, query, owner, &node.bitmap),
         }
@@ -181,10 +182,10 @@ impl<'z> Found<'z> {
     fn refer(&mut self, zone: &'z Zone, query: &Query, node: &'z Node, cut: Owner<'z>) {
         // The bit is about the first owner in the answer (RFC 1035, 4.1.1).
         self.authoritative = !self.answer.is_empty();
-        let Some(servers) = node.set(rtype::NS) else { return };
+        let Some(servers) = node.set(Rtype::NS) else { return };
         self.authority.push(Item { signed: false, ..Item::new(cut, Set::Stored(servers)) });
         if query.dnssec_ok() && zone.signer.is_some() {
-            let set = node.set(rtype::DS).map_or_else(|| nsec(zone, &node.bitmap), Set::Stored);
+            let set = node.set(Rtype::DS).map_or_else(|| nsec(zone, &node.bitmap), Set::Stored);
             self.authority.push(Item::new(cut, set));
         }
     }
@@ -192,7 +193,7 @@ impl<'z> Found<'z> {
     /// The name and the servers of the delegation, if the answer is one.
     pub fn delegation(&self) -> Option<(Owner<'z>, &'z RrSet)> {
         self.authority.first().and_then(|item| match item.set {
-            Set::Stored(set) if set.rtype == rtype::NS => Some((item.owner, set)),
+            Set::Stored(set) if set.rtype == Rtype::NS => Some((item.owner, set)),
             _ => None,
         })
     }
@@ -233,8 +234,8 @@ impl<'z> Owner<'z> {
 
 /// Whether a CNAME record answers a question for this type. It does, unless the type is CNAME
 /// itself or a type that exists beside CNAME.
-fn follows_aliases(rtype: u16) -> bool {
-    !matches!(rtype, rtype::CNAME | rtype::NSEC | rtype::RRSIG | rtype::ANY)
+fn follows_aliases(rtype: Rtype) -> bool {
+    !matches!(rtype, Rtype::CNAME | Rtype::NSEC | Rtype::RRSIG | Rtype::ANY)
 }
 
 fn nsec<'z>(zone: &Zone, bitmap: &'z [u8]) -> Set<'z> {

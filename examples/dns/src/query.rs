@@ -2,6 +2,7 @@
 
 use crate::name::{NAME_MAX_BYTES, Name};
 use arrayvec::ArrayVec;
+use domain::base::iana::Rtype;
 use domain::base::opt::cookie::Cookie;
 use octets::{Reader, u16_at};
 
@@ -9,39 +10,6 @@ use octets::{Reader, u16_at};
 pub const HEADER_BYTES: usize = 12;
 /// Length of the longest header and question together.
 const HEAD_MAX_BYTES: usize = HEADER_BYTES + NAME_MAX_BYTES + 4;
-
-/// Numbers of the record types that this server treats specially (IANA, DNS parameters).
-pub mod rtype {
-    #![allow(missing_docs, reason = "the names of the types")]
-    pub const A: u16 = 1;
-    pub const NS: u16 = 2;
-    pub const CNAME: u16 = 5;
-    pub const SOA: u16 = 6;
-    pub const PTR: u16 = 12;
-    pub const HINFO: u16 = 13;
-    pub const MX: u16 = 15;
-    pub const TXT: u16 = 16;
-    pub const AFSDB: u16 = 18;
-    pub const RT: u16 = 21;
-    pub const AAAA: u16 = 28;
-    pub const SRV: u16 = 33;
-    pub const KX: u16 = 36;
-    pub const DNAME: u16 = 39;
-    pub const OPT: u16 = 41;
-    pub const DS: u16 = 43;
-    pub const RRSIG: u16 = 46;
-    pub const NSEC: u16 = 47;
-    pub const DNSKEY: u16 = 48;
-    pub const NSEC3: u16 = 50;
-    pub const NSEC3PARAM: u16 = 51;
-    /// In an NSEC record: the name does not exist (RFC 9824).
-    pub const NXNAME: u16 = 128;
-    pub const CAA: u16 = 257;
-    pub const TSIG: u16 = 250;
-    pub const IXFR: u16 = 251;
-    pub const AXFR: u16 = 252;
-    pub const ANY: u16 = 255;
-}
 
 /// The class of the Internet, the only one with zones.
 pub const CLASS_IN: u16 = 1;
@@ -79,7 +47,7 @@ pub struct Query {
     /// The name asked for, in lower case.
     pub name: Name,
     /// The type asked for.
-    pub rtype: u16,
+    pub rtype: Rtype,
     /// The class asked for.
     pub class: u16,
     /// The OPT record, if there is one.
@@ -140,10 +108,10 @@ impl Query {
         }
         let name = Name::parse(&message[HEADER_BYTES..])?;
         let mut reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
-        let (rtype, class) = (reader.u16()?, reader.u16()?);
+        let (rtype, class) = (reader.u16()?.into(), reader.u16()?);
         let head = message[..reader.at()].try_into().ok()?;
         // An IXFR says there which version its client has; it is refused later.
-        if authorities > u16::from(rtype == rtype::IXFR) {
+        if authorities > u16::from(rtype == Rtype::IXFR) {
             return None;
         }
         (0..authorities).try_for_each(|_| reader.record().map(drop))?;
@@ -153,21 +121,21 @@ impl Query {
             match record.rtype {
                 // A second OPT record, or one whose owner is not the root, is an error (RFC 6891,
                 // 6.1.1).
-                rtype::OPT => {
+                Rtype::OPT => {
                     edns = Some(Edns::parse(&record).filter(|_| edns.is_none() && record.owner == [0])?);
                 }
                 // This server knows no TSIG keys, so it cannot check or sign such a message.
-                rtype::TSIG => return None,
+                Rtype::TSIG => return None,
                 _ => {}
             }
         }
-        let complete = reader.at() == message.len() && rtype != rtype::OPT && rtype != rtype::NXNAME;
+        let complete = reader.at() == message.len() && rtype != Rtype::OPT && rtype != Rtype::NXNAME;
         complete.then_some(Query { head, name, rtype, class, edns })
     }
 
     /// Whether the answer may need a signature.
     pub fn wants_signatures(&self) -> bool {
-        self.dnssec_ok() || self.rtype == rtype::RRSIG
+        self.dnssec_ok() || self.rtype == Rtype::RRSIG
     }
 
     /// Whether the client wants signatures beside the requested records.
@@ -211,6 +179,8 @@ impl Edns {
 
 /// Reading bytes in order.
 mod octets {
+    use domain::base::iana::Rtype;
+
     /// A position in a message.
     pub(super) struct Reader<'a> {
         bytes: &'a [u8],
@@ -220,7 +190,7 @@ mod octets {
     /// A record beside the question.
     pub(super) struct Record<'a> {
         pub(super) owner: &'a [u8],
-        pub(super) rtype: u16,
+        pub(super) rtype: Rtype,
         pub(super) class: u16,
         pub(super) ttl: u32,
         pub(super) data: &'a [u8],
@@ -266,7 +236,7 @@ mod octets {
 
         pub(super) fn record(&mut self) -> Option<Record<'a>> {
             let owner = self.owner()?;
-            let (rtype, class, high, low) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
+            let (rtype, class, high, low) = (self.u16()?.into(), self.u16()?, self.u16()?, self.u16()?);
             let length = self.u16()?;
             let data = self.bytes(usize::from(length))?;
             Some(Record { owner, rtype, class, ttl: u32::from(high) << 16 | u32::from(low), data })

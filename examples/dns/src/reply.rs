@@ -2,9 +2,10 @@
 
 use crate::find::{Found, Item, Set};
 use crate::name::{is_within, successor};
-use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode, rtype};
+use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode};
 use crate::sign::Signature;
 use crate::zone::{RECORD_HEAD_BYTES, RrSet, Zone};
+use domain::base::iana::Rtype;
 use domain::base::opt::cookie::Cookie;
 use std::sync::Arc;
 
@@ -136,7 +137,7 @@ impl<'a, 'o> Writer<'a, 'o> {
         let items = found.answer.iter().map(|item| (0, item)).chain(found.authority.iter().map(|item| (1, item)));
         let mut servers_at = 0;
         for ((section, item), signature) in items.zip(signatures) {
-            if item.set.rtype() == rtype::NS {
+            if item.set.rtype() == Rtype::NS {
                 servers_at = self.at;
             }
             self.item(section, item, signature.as_deref())?;
@@ -162,7 +163,7 @@ impl<'a, 'o> Writer<'a, 'o> {
             Set::Stored(set) => {
                 self.set(section, owner, set)?;
                 // The target of an alias is the owner of the next record set.
-                if set.rtype == rtype::CNAME {
+                if set.rtype == Rtype::CNAME {
                     self.target = self.at - set.len() + usize::from(set.targets[0].at);
                 }
             }
@@ -170,12 +171,12 @@ impl<'a, 'o> Writer<'a, 'o> {
                 let mut data = Vec::with_capacity(item.owner.name.len() + 2 + bitmap.len());
                 successor(item.owner.name, &mut data);
                 data.extend_from_slice(bitmap);
-                self.record(section, owner, rtype::NSEC, ttl, &data)?;
+                self.record(section, owner, Rtype::NSEC, ttl, &data)?;
             }
-            Set::Text(data) => self.record(section, owner, rtype::TXT, 0, data)?,
+            Set::Text(data) => self.record(section, owner, Rtype::TXT, 0, data)?,
         }
         signature
-            .map_or(Some(()), |signature| self.record(section, owner, rtype::RRSIG, item.set.ttl(), &signature.data))
+            .map_or(Some(()), |signature| self.record(section, owner, Rtype::RRSIG, item.set.ttl(), &signature.data))
     }
 
     fn set(&mut self, section: usize, owner: u16, set: &RrSet) -> Option<()> {
@@ -197,12 +198,12 @@ impl<'a, 'o> Writer<'a, 'o> {
         Some(())
     }
 
-    fn record(&mut self, section: usize, owner: u16, rtype: u16, ttl: u32, data: &[u8]) -> Option<()> {
+    fn record(&mut self, section: usize, owner: u16, rtype: Rtype, ttl: u32, data: &[u8]) -> Option<()> {
         let class = self.class;
         let room = self.room(RECORD_HEAD_BYTES + data.len())?;
         let (head, body) = room.split_at_mut(RECORD_HEAD_BYTES);
         head[..2].copy_from_slice(&(0xc000 | owner).to_be_bytes());
-        head[2..4].copy_from_slice(&rtype.to_be_bytes());
+        head[2..4].copy_from_slice(&rtype.to_int().to_be_bytes());
         head[4..6].copy_from_slice(&class.to_be_bytes());
         head[6..10].copy_from_slice(&ttl.to_be_bytes());
         head[10..].copy_from_slice(&(data.len() as u16).to_be_bytes());
@@ -244,7 +245,7 @@ impl<'a, 'o> Writer<'a, 'o> {
             let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
             let (opt, mut rest) = self.room(OPT_BYTES + room)?.split_at_mut(OPT_BYTES);
             opt[0] = 0;
-            opt[1..3].copy_from_slice(&rtype::OPT.to_be_bytes());
+            opt[1..3].copy_from_slice(&Rtype::OPT.to_int().to_be_bytes());
             opt[3..5].copy_from_slice(&options.payload.to_be_bytes());
             opt[5..7].copy_from_slice(&[(found.rcode as u16 >> 4) as u8, 0]);
             opt[7..9].copy_from_slice(&flags.to_be_bytes());

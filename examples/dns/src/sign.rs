@@ -91,7 +91,7 @@ impl Signer {
         let head_bytes = data.len();
         let mut add = |rdata: &[u8]| {
             data.extend_from_slice(owner);
-            data.extend_from_slice(&item.set.rtype().to_be_bytes());
+            data.extend_from_slice(&item.set.rtype().to_int().to_be_bytes());
             data.extend_from_slice(&CLASS_IN.to_be_bytes());
             data.extend_from_slice(&item.set.original_ttl().to_be_bytes());
             data.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
@@ -120,7 +120,7 @@ impl Signer {
     /// signed as if it were in the zone (RFC 9824, 3.3), so it needs no proof.
     fn head(&self, item: &Item<'_>, now: u32) -> Vec<u8> {
         let mut head = Vec::with_capacity(1_024);
-        head.extend_from_slice(&item.set.rtype().to_be_bytes());
+        head.extend_from_slice(&item.set.rtype().to_int().to_be_bytes());
         head.extend_from_slice(&[self.key.algorithm(), signed_labels(item.owner.name)]);
         head.extend_from_slice(&item.set.original_ttl().to_be_bytes());
         head.extend_from_slice(&now.wrapping_add(VALID_SECONDS).to_be_bytes());
@@ -134,7 +134,7 @@ impl Signer {
         let mut hasher = SipHasher24::new_with_key(&self.secret);
         // A name in wire format shows its end, so no length is needed.
         hasher.write(item.owner.name);
-        hasher.write(&item.set.rtype().to_be_bytes());
+        hasher.write(&item.set.rtype().to_int().to_be_bytes());
         match item.set {
             Set::Stored(set) => hasher.write(&set.digest),
             Set::Nsec { bitmap, ttl } => {

@@ -2,10 +2,11 @@
 
 use crate::keys::{Algorithm, Key};
 use crate::name::{Name, suffixes, text};
-use crate::query::{CLASS_CH, Query, rtype};
+use crate::query::{CLASS_CH, Query};
 use crate::sign::Signer;
 use crate::zone::{LoadError, Zone, load};
 use anyhow::{Context, anyhow, bail};
+use domain::base::iana::Rtype;
 use forebay::server::Counter;
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ impl Zones {
     /// The data of the answer to a question for the version, if that is to be said.
     pub(crate) fn version_for(&self, query: &Query) -> Option<&[u8]> {
         let is_asked =
-            query.class == CLASS_CH && query.rtype == rtype::TXT && VERSION_NAMES.contains(&query.name.as_bytes());
+            query.class == CLASS_CH && query.rtype == Rtype::TXT && VERSION_NAMES.contains(&query.name.as_bytes());
         self.version.as_deref().filter(|_| is_asked)
     }
 
@@ -98,7 +99,7 @@ impl Zones {
         let name = query.name.as_bytes();
         let mut zones = suffixes(name).filter_map(|suffix| self.zones.get(suffix));
         let nearest = zones.next()?;
-        if query.rtype == rtype::DS && nearest.apex.len() == name.len() {
+        if query.rtype == Rtype::DS && nearest.apex.len() == name.len() {
             return zones.next().or(Some(nearest));
         }
         Some(nearest)
@@ -125,26 +126,26 @@ mod tests {
             Source::parse(&format!("{origin}={}", file.display())).expect("a zone")
         };
         let sources = ["test", "b.test", "c.b.test"].map(source);
-        let selected = |zones: &[Source], name: &str, rtype: u16| {
+        let selected = |zones: &[Source], name: &str, rtype: Rtype| {
             let zones = Zones::load(zones).expect("zones");
-            let message = crate::answer::tests::question(name, rtype.into(), None);
+            let message = crate::answer::tests::question(name, rtype, None);
             let query = Query::parse(&message).expect("a question");
             zones.select(&query).map_or("none".to_owned(), |zone| text(&zone.apex))
         };
         for (name, rtype, zone) in [
-            ("test", rtype::A, "test."),
-            ("x.test", rtype::A, "test."),
-            ("b.test", rtype::A, "b.test."),
-            ("x.c.b.test", rtype::A, "c.b.test."),
-            ("b.test", rtype::DS, "test."),
-            ("c.b.test", rtype::DS, "b.test."),
-            ("x.c.b.test", rtype::DS, "c.b.test."),
-            ("test", rtype::DS, "test."),
-            ("xb.test", rtype::A, "test."),
-            ("example", rtype::A, "none"),
+            ("test", Rtype::A, "test."),
+            ("x.test", Rtype::A, "test."),
+            ("b.test", Rtype::A, "b.test."),
+            ("x.c.b.test", Rtype::A, "c.b.test."),
+            ("b.test", Rtype::DS, "test."),
+            ("c.b.test", Rtype::DS, "b.test."),
+            ("x.c.b.test", Rtype::DS, "c.b.test."),
+            ("test", Rtype::DS, "test."),
+            ("xb.test", Rtype::A, "test."),
+            ("example", Rtype::A, "none"),
         ] {
             assert_eq!(selected(&sources, name, rtype), zone, "{name} {rtype}");
         }
-        assert_eq!(selected(&sources[1..2], "b.test", rtype::DS), "b.test.");
+        assert_eq!(selected(&sources[1..2], "b.test", Rtype::DS), "b.test.");
     }
 }

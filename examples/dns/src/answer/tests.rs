@@ -180,7 +180,7 @@ fn proofs_list_what_is_there() {
         assert_eq!(listed.join(" "), types, "{name}");
         assert_eq!(nsec.data().next_name().to_string(), format!("\\000.{name}"));
     }
-    assert_eq!(crate::find::NXNAME_BITMAP, *crate::zone::bitmap([rtype::RRSIG, rtype::NSEC, rtype::NXNAME]));
+    assert_eq!(crate::find::NXNAME_BITMAP, *crate::zone::bitmap([Rtype::RRSIG, Rtype::NSEC, Rtype::NXNAME]));
 }
 
 // Is a signature made only once until it is old, and is the number of signatures bounded?

@@ -21,7 +21,7 @@ fn a_question_is_read() {
     let plain = message([1, 0, 0, 0], b"");
     let query = Query::parse(&plain).expect("a question");
     assert_eq!(query.name.as_bytes(), b"\x03www\x07example\x04test\0");
-    assert_eq!((query.rtype, query.class, query.payload(), query.dnssec_ok()), (rtype::A, CLASS_IN, 512, false));
+    assert_eq!((query.rtype, query.class, query.payload(), query.dnssec_ok()), (Rtype::A, CLASS_IN, 512, false));
     assert_eq!(query.head[..], plain);
 
     let cookie = b"\0\x03\0\0\0\x0a\0\x08abcdefgh";
@@ -39,7 +39,7 @@ fn a_question_is_read() {
     // Only an IXFR may have an SOA record in its authority section.
     let mut ixfr = message([1, 0, 1, 0], other);
     assert!(Query::parse(&ixfr).is_err());
-    ixfr[12 + 18 + 1] = rtype::IXFR as u8;
+    ixfr[12 + 18 + 1] = Rtype::IXFR.to_int() as u8;
     assert!(Query::parse(&ixfr).is_ok());
 }
 
@@ -66,8 +66,8 @@ fn faults_are_told_apart() {
         (changed(12, 0xc0), wrong),
         (good[..good.len() - 1].to_vec(), wrong),
         (message([1, 0, 0, 0], b"more"), wrong),
-        (changed(good.len() - 3, rtype::NXNAME as u8), wrong),
-        (changed(good.len() - 3, rtype::OPT as u8), wrong),
+        (changed(good.len() - 3, Rtype::NXNAME.to_int() as u8), wrong),
+        (changed(good.len() - 3, Rtype::OPT.to_int() as u8), wrong),
         (message([1, 0, 0, 2], &[opt(0, 0, b""), opt(0, 0, b"")].concat()), wrong),
         (message([1, 0, 0, 1], &[b"\x01a", &opt(0, 0, b"")[..]].concat()), wrong),
         (message([1, 0, 0, 1], &opt(0, 0, b"\0\x0a\0\x07abcdefg")), wrong),

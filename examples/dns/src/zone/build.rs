@@ -3,7 +3,6 @@
 use super::rrset::Data;
 use super::{Node, RrSet, Zone, bitmap};
 use crate::name::{Name, is_wildcard, suffixes, text};
-use crate::query::rtype;
 use crate::sign::Signer;
 use domain::base::iana::Rtype;
 use hashbrown::HashMap;
@@ -15,11 +14,11 @@ use std::sync::Arc;
 pub(super) struct Records(BTreeMap<Vec<u8>, Sets>);
 
 /// TTL and data by type.
-type Sets = BTreeMap<u16, (u32, Vec<Data>)>;
+type Sets = BTreeMap<Rtype, (u32, Vec<Data>)>;
 
 impl Records {
     /// Adds a record. All records of a set get the smallest TTL of the set (RFC 2181, 5.2).
-    pub(super) fn add(&mut self, owner: &Name, rtype: u16, ttl: u32, data: Data) {
+    pub(super) fn add(&mut self, owner: &Name, rtype: Rtype, ttl: u32, data: Data) {
         let sets = self.0.entry(owner.as_bytes().to_vec()).or_default();
         let set = sets.entry(rtype).or_insert((ttl, Vec::new()));
         set.0 = set.0.min(ttl);
@@ -33,7 +32,7 @@ impl Records {
 /// If the zone lacks something, or has something that cannot be served.
 pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>>) -> Result<Zone, String> {
     if let Some(signer) = &signer {
-        records.add(apex, rtype::DNSKEY, signer.dnskey_ttl(), signer.dnskey());
+        records.add(apex, Rtype::DNSKEY, signer.dnskey_ttl(), signer.dnskey());
     }
     let apex = apex.as_bytes();
     let mut nodes: HashMap<Box<[u8]>, Node> = HashMap::new();
@@ -56,8 +55,8 @@ pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>
     note_cuts(apex, &mut nodes);
     note_types(signer.is_some(), &mut nodes);
     let soa = |rtype| nodes.get(apex).and_then(|node| node.set(rtype)).filter(|set| set.count == 1);
-    let soa = soa(rtype::SOA).ok_or("the zone must have one SOA record, at its apex")?;
-    if nodes.get(apex).and_then(|node| node.set(rtype::NS)).is_none() {
+    let soa = soa(Rtype::SOA).ok_or("the zone must have one SOA record, at its apex")?;
+    if nodes.get(apex).and_then(|node| node.set(Rtype::NS)).is_none() {
         return Err("the zone must have an NS record at its apex".to_owned());
     }
     let data = &soa.canonical[0];
@@ -71,27 +70,27 @@ pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>
     Ok(Zone { apex: apex.into(), serial, nodes, negative, signer })
 }
 
-fn wrong(owner: &[u8], rtype: u16, what: &str) -> String {
-    format!("{} {}: {what}", text(owner), Rtype::from_int(rtype))
+fn wrong(owner: &[u8], rtype: Rtype, what: &str) -> String {
+    format!("{} {}: {what}", text(owner), rtype)
 }
 
 /// Checks the record sets of a name.
 fn check(apex: &[u8], owner: &[u8], sets: &Sets, signed: bool) -> Result<(), String> {
     for (rtype, (_, data)) in sets {
         let problem = match *rtype {
-            rtype::SOA if owner != apex => "only the apex has an SOA record",
-            rtype::CNAME if sets.len() > 1 => "a name with a CNAME record can have no other records",
-            rtype::CNAME if data.iter().any(|other| other.canonical != data[0].canonical) => "there is more than one",
-            rtype::DNAME => "DNAME records are not served",
-            rtype::NS if is_wildcard(owner) => "a wildcard cannot be delegated",
-            rtype::DS if owner == apex => "stands in the parent's zone, not at the apex",
-            rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::NSEC3PARAM => {
+            Rtype::SOA if owner != apex => "only the apex has an SOA record",
+            Rtype::CNAME if sets.len() > 1 => "a name with a CNAME record can have no other records",
+            Rtype::CNAME if data.iter().any(|other| other.canonical != data[0].canonical) => "there is more than one",
+            Rtype::DNAME => "DNAME records are not served",
+            Rtype::NS if is_wildcard(owner) => "a wildcard cannot be delegated",
+            Rtype::DS if owner == apex => "stands in the parent's zone, not at the apex",
+            Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM => {
                 "the zone is signed already: give its unsigned file, and --sign"
             }
-            rtype::DNSKEY if signed && data.len() > 1 && owner == apex => {
+            Rtype::DNSKEY if signed && data.len() > 1 && owner == apex => {
                 "--sign adds its own: leave DNSKEY records out of the file"
             }
-            128..=255 => "is no type that records can have",
+            other if (128..=255).contains(&other.to_int()) => "is no type that records can have",
             _ => continue,
         };
         return Err(wrong(owner, *rtype, problem));
@@ -102,7 +101,7 @@ fn check(apex: &[u8], owner: &[u8], sets: &Sets, signed: bool) -> Result<(), Str
 /// At each name at or below a delegation, notes where the zone ends: at the highest delegation.
 fn note_cuts(apex: &[u8], nodes: &mut HashMap<Box<[u8]>, Node>) {
     let delegated =
-        |name: &[u8]| name.len() > apex.len() && nodes.get(name).is_some_and(|node| node.set(rtype::NS).is_some());
+        |name: &[u8]| name.len() > apex.len() && nodes.get(name).is_some_and(|node| node.set(Rtype::NS).is_some());
     let cut = |name: &[u8]| suffixes(name).filter(|ancestor| delegated(ancestor)).last().map(|cut| cut.len() as u8);
     let cuts: Vec<(Box<[u8]>, u8)> = nodes.keys().filter_map(|name| Some((name.clone(), cut(name)?))).collect();
     for (name, cut) in cuts {
@@ -118,7 +117,7 @@ fn note_types(signed: bool, nodes: &mut HashMap<Box<[u8]>, Node>) {
     for node in nodes.values_mut() {
         let is_cut = node.cut.is_some();
         let types = node.sets.iter().map(|set| set.rtype);
-        let own = types.filter(|rtype| !is_cut || matches!(*rtype, rtype::NS | rtype::DS));
-        node.bitmap = bitmap(own.chain([rtype::RRSIG, rtype::NSEC]));
+        let own = types.filter(|rtype| !is_cut || matches!(*rtype, Rtype::NS | Rtype::DS));
+        node.bitmap = bitmap(own.chain([Rtype::RRSIG, Rtype::NSEC]));
     }
 }

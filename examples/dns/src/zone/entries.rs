@@ -1,7 +1,6 @@
 //! Prepares entries of master files for the crate `domain`. It cannot read units of times, `@`
 //! among the data, and entries over several lines.
 
-use crate::query::rtype;
 use domain::base::iana::Rtype;
 
 /// Most characters of an entry that an error repeats.
@@ -139,15 +138,14 @@ impl Entry {
         if let Some(rtype) = rtype
             && words.get(place + 1).is_none_or(|word| word != "\\#")
         {
-            let rtype = rtype.to_int();
             let data = &mut words[place + 1..];
             match rtype {
-                rtype::SOA => data.iter_mut().skip(3).for_each(in_seconds),
+                Rtype::SOA => data.iter_mut().skip(3).for_each(in_seconds),
                 // In these types `@` is text.
-                rtype::TXT | rtype::HINFO | rtype::CAA => {}
+                Rtype::TXT | Rtype::HINFO | Rtype::CAA => {}
                 _ => data.iter_mut().for_each(|word| at_origin(word, origin)),
             }
-            if rtype == rtype::SOA {
+            if rtype == Rtype::SOA {
                 data.iter_mut().take(2).for_each(|word| at_origin(word, origin));
             }
         }

@@ -98,7 +98,7 @@ fn add(apex: &Name, record: &ScannedRecord, records: &mut Records) -> Result<(),
     let data = data.ok().flatten().filter(|_| parser.remaining() == 0);
     let Ok(()) =
         data.ok_or_else(|| problem("the data is not that of the type"))?.compose_canonical_rdata(&mut canonical);
-    let rtype = record.rtype().to_int();
+    let rtype = record.rtype();
     canonicalize(rtype, &mut canonical);
     records.add(&owner, rtype, record.ttl().as_secs(), Data { plain, canonical });
     Ok(())

@@ -12,8 +12,8 @@ pub(crate) use rrset::{Data, RECORD_HEAD_BYTES};
 pub(crate) use types::bitmap;
 
 use crate::name::{Name, suffixes, text};
-use crate::query::rtype;
 use crate::sign::Signer;
+use domain::base::iana::Rtype;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -60,13 +60,13 @@ pub enum Place<'z> {
 impl Zone {
     /// Searches `name`, which must be within the zone (RFC 1034, 4.3.2; RFC 4592). DS records
     /// belong to the parent, so for them a delegation is a name like others (RFC 4035, 3.1.4.1).
-    pub fn search(&self, name: &[u8], rtype: u16) -> Place<'_> {
+    pub fn search(&self, name: &[u8], rtype: Rtype) -> Place<'_> {
         // The apex is in the table, so at least one ancestor is found.
         let found = suffixes(name).find_map(|suffix| self.nodes.get(suffix).map(|node| (suffix, node)));
         let Some((closest, node)) = found else { return Place::Absent };
         let exact = closest.len() == name.len();
         if let Some(cut) = node.cut.map(usize::from) {
-            if exact && cut == name.len() && rtype == rtype::DS {
+            if exact && cut == name.len() && rtype == Rtype::DS {
                 return Place::Node(node);
             }
             return self.nodes.get(&name[name.len() - cut..]).map_or(Place::Absent, |node| Place::Cut(node, cut));
@@ -81,7 +81,7 @@ impl Zone {
     /// The addresses of `name` in this zone, authoritative or glue.
     pub(crate) fn addresses(&self, name: &[u8]) -> impl Iterator<Item = &RrSet> {
         let node = self.nodes.get(name);
-        [rtype::A, rtype::AAAA].into_iter().filter_map(move |rtype| node?.set(rtype))
+        [Rtype::A, Rtype::AAAA].into_iter().filter_map(move |rtype| node?.set(rtype))
     }
 
     /// The zone in a few words.
@@ -94,7 +94,7 @@ impl Zone {
 
 impl Node {
     /// The records of `rtype`.
-    pub fn set(&self, rtype: u16) -> Option<&RrSet> {
+    pub fn set(&self, rtype: Rtype) -> Option<&RrSet> {
         self.sets.iter().find(|set| set.rtype == rtype)
     }
 

@@ -2,8 +2,9 @@
 //! copies them and sets a few pointers.
 
 use crate::name::{Name, is_within, suffixes};
-use crate::query::{CLASS_IN, rtype};
+use crate::query::CLASS_IN;
 use arrayvec::ArrayVec;
+use domain::base::iana::Rtype;
 use ring::digest::{SHA256, digest};
 
 /// Length of what precedes a record's data: a pointer to the owner, type, class, TTL and length.
@@ -17,7 +18,7 @@ pub(crate) const SET_MAX_BYTES: usize = 64_600;
 #[derive(Clone, Debug)]
 pub struct RrSet {
     /// The type.
-    pub rtype: u16,
+    pub rtype: Rtype,
     /// Time to live, in seconds, as answers give it.
     pub ttl: u32,
     /// Time to live in the zone, which signatures cover.
@@ -59,7 +60,7 @@ pub(crate) struct Data {
 
 impl RrSet {
     /// The set of these records in the zone of `apex`; `None` if it is too large.
-    pub(crate) fn build(apex: &[u8], rtype: u16, ttl: u32, mut data: Vec<Data>) -> Option<RrSet> {
+    pub(crate) fn build(apex: &[u8], rtype: Rtype, ttl: u32, mut data: Vec<Data>) -> Option<RrSet> {
         data.sort_by(|a, b| a.canonical.cmp(&b.canonical));
         data.dedup_by(|a, b| a.canonical == b.canonical);
         let (mut wire, mut owners, mut apexes, mut targets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -71,14 +72,14 @@ impl RrSet {
             let start = wire.len();
             owners.push(start as u16);
             wire.extend([0, 0]);
-            wire.extend(rtype.to_be_bytes());
+            wire.extend(rtype.to_int().to_be_bytes());
             wire.extend(CLASS_IN.to_be_bytes());
             wire.extend(ttl.to_be_bytes());
             wire.extend([0, 0]);
             compress(apex, rtype, plain, &mut wire, &mut apexes);
             let length = (wire.len() - start - RECORD_HEAD_BYTES) as u16;
             wire[start + RECORD_HEAD_BYTES - 2..start + RECORD_HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
-            if matches!(rtype, rtype::NS | rtype::CNAME) {
+            if matches!(rtype, Rtype::NS | Rtype::CNAME) {
                 let name = Name::parse(canonical)?;
                 let in_zone = is_within(name.as_bytes(), apex);
                 targets.push(Target { name, at: (start + RECORD_HEAD_BYTES) as u16, in_zone });
@@ -142,8 +143,8 @@ impl RrSet {
 
 /// Appends `data`. A name in the zone ends with a pointer to the apex, and its position is added to
 /// `apexes`. In types younger than RFC 1035 names may not be compressed (RFC 3597, 4).
-fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &mut Vec<u16>) {
-    if matches!(rtype, rtype::DNAME | rtype::SRV) {
+fn compress(apex: &[u8], rtype: Rtype, data: &[u8], wire: &mut Vec<u8>, apexes: &mut Vec<u16>) {
+    if matches!(rtype, Rtype::DNAME | Rtype::SRV) {
         wire.extend(data);
         return;
     }
@@ -162,12 +163,12 @@ fn compress(apex: &[u8], rtype: u16, data: &[u8], wire: &mut Vec<u8>, apexes: &m
 
 /// Splits `data` into its names and the bytes before and after them, for types whose names are
 /// often in the same zone.
-fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
+fn split(rtype: Rtype, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     let (before, count) = match rtype {
-        rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
-        rtype::MX => (2, 1),
-        rtype::SRV => (6, 1),
-        rtype::SOA => (0, 2),
+        Rtype::NS | Rtype::CNAME | Rtype::PTR | Rtype::DNAME => (0, 1),
+        Rtype::MX => (2, 1),
+        Rtype::SRV => (6, 1),
+        Rtype::SOA => (0, 2),
         _ => (data.len(), 0),
     };
     let (before, mut rest) = data.split_at(before);
@@ -183,14 +184,14 @@ fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
 
 /// Puts the name at the end of the data into lower case, for types which `domain` does not know
 /// (RFC 4034, 6.2).
-pub(super) fn canonicalize(rtype: u16, data: &mut [u8]) {
-    if matches!(rtype, rtype::AFSDB | rtype::RT | rtype::KX) {
+pub(super) fn canonicalize(rtype: Rtype, data: &mut [u8]) {
+    if matches!(rtype, Rtype::AFSDB | Rtype::RT | Rtype::KX) {
         data.iter_mut().skip(2).for_each(|byte| byte.make_ascii_lowercase());
     }
 }
 
-fn digest_of(rtype: u16, ttl: u32, canonical: &[Box<[u8]>]) -> [u8; 16] {
-    let mut bytes = [&rtype.to_be_bytes()[..], &ttl.to_be_bytes()].concat();
+fn digest_of(rtype: Rtype, ttl: u32, canonical: &[Box<[u8]>]) -> [u8; 16] {
+    let mut bytes = [&rtype.to_int().to_be_bytes()[..], &ttl.to_be_bytes()].concat();
     for data in canonical {
         bytes.extend((data.len() as u16).to_be_bytes());
         bytes.extend(data.iter());

@@ -65,8 +65,8 @@ fn files_include_files() {
     let load = || load(&name("z.test."), &dir.path().join("main"), None).map_err(|error| error.to_string());
     let zone = load().expect("a zone");
     for there in ["a.sub.z.test.", "after.z.test."] {
-        let Place::Node(node) = zone.search(name(there).as_bytes(), rtype::A) else { panic!("no {there}") };
-        assert_eq!(node.set(rtype::A).map(|set| set.ttl), Some(60), "the TTL of the file that includes");
+        let Place::Node(node) = zone.search(name(there).as_bytes(), Rtype::A) else { panic!("no {there}") };
+        assert_eq!(node.set(Rtype::A).map(|set| set.ttl), Some(60), "the TTL of the file that includes");
     }
     write("other", "$INCLUDE other\n");
     assert!(load().expect_err("refused").contains("other): line 1: more than 8 files deep: $INCLUDE other"));
@@ -77,8 +77,8 @@ fn files_include_files() {
 #[test]
 fn sets_are_made_ready() {
     let zone = zone("m 90 MX 10 A.mail\nm MX 5 b.example.\nm MX 10 a.mail\nm MX 7 @").expect("a zone");
-    let Place::Node(node) = zone.search(name("m.z.test.").as_bytes(), rtype::MX) else { panic!("not found") };
-    let set = node.set(rtype::MX).expect("a set");
+    let Place::Node(node) = zone.search(name("m.z.test.").as_bytes(), Rtype::MX) else { panic!("not found") };
+    let set = node.set(Rtype::MX).expect("a set");
     assert_eq!((set.count, set.ttl), (3, 60));
     assert!(set.canonical.is_sorted() && set.canonical[2].ends_with(b"\x01a\x04mail\x01z\x04test\0"));
     let mut wire = vec![0; set.len()];

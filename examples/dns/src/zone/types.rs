@@ -1,8 +1,10 @@
 //! The list of types in NSEC records (RFC 4034, 4.1.2).
 
+use domain::base::iana::Rtype;
+
 /// The bitmap of `types`.
-pub(crate) fn bitmap(types: impl IntoIterator<Item = u16>) -> Box<[u8]> {
-    let mut types: Vec<u16> = types.into_iter().collect();
+pub(crate) fn bitmap(types: impl IntoIterator<Item = Rtype>) -> Box<[u8]> {
+    let mut types: Vec<u16> = types.into_iter().map(Rtype::to_int).collect();
     types.sort_unstable();
     let mut bitmap = Vec::new();
     for window in types.chunk_by(|a, b| a >> 8 == b >> 8) {
@@ -27,7 +29,7 @@ mod tests {
         let mut expected = vec![0x00, 0x06, 0x40, 0x01, 0x00, 0x00, 0x00, 0x03, 0x04, 0x1b];
         expected.extend([0; 26]);
         expected.push(0x20);
-        assert_eq!(&*bitmap([1234, 47, 1, 46, 15]), expected);
+        assert_eq!(&*bitmap([1234, 47, 1, 46, 15].map(Rtype::from_int)), expected);
         assert_eq!(&*bitmap([]), b"");
     }
 }
