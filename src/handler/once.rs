@@ -45,8 +45,8 @@ impl<H> Once<H> {
     }
 
     /// Also caches up to `most` answers for `kept_for` after they were made, and answers later
-    /// repeats from the cache. The cache keeps only answers of at most 1,232 bytes, and reserves that
-    /// much memory for each. A newer answer may replace an older one.
+    /// repeats from the cache. The cache keeps only answers of at most 1,232 bytes, and reserves
+    /// that much memory for each. A newer answer may replace an older one.
     pub fn keeping(self, most: usize, kept_for: impl Into<Nanos>) -> Once<H> {
         let answer = || Answer { identity: 0, until: Nanos::ZERO, bytes: Vec::with_capacity(ANSWER_MAX) };
         Once { answers: (0..most).map(|_| Mutex::new(answer())).collect(), kept_for: kept_for.into(), ..self }

@@ -193,8 +193,7 @@ impl Batched {
             [headers(Some(cmsg_space!(in_pktinfo, u8, i32))), headers(Some(cmsg_space!(in_pktinfo, u16, u8, i32)))],
             [headers(Some(cmsg_space!(in6_pktinfo, u8, i32))), headers(Some(cmsg_space!(in6_pktinfo, u16, u8, i32)))],
         ];
-        let headers = [plain, marked];
-        Batched { headers, peers: Vec::with_capacity(SEND_BATCH_MAX) }
+        Batched { headers: [plain, marked], peers: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 }
 
@@ -313,11 +312,8 @@ impl GsoPlan {
                 let candidate = &messages[next];
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= length && bytes <= GSO_MAX_BYTES;
-                if !fits
-                    || candidate.local != message.local
-                    || candidate.ecn != message.ecn
-                    || candidate.bytes.is_empty()
-                {
+                let is_alike = candidate.local == message.local && candidate.ecn == message.ecn;
+                if !fits || !is_alike || candidate.bytes.is_empty() {
                     // The loop stops here, because a later message to this peer must not overtake
                     // this one.
                     break;

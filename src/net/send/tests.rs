@@ -186,6 +186,7 @@ fn a_run_cuts_at_one_length_and_comes_from_one_address() {
     let lengths = [(1, 9), (1, 9), (2, 5), (3, 9), (3, 9), (4, 8), (4, 8), (5, 10), (6, 9), (6, 9)];
     let mut messages: Vec<_> = lengths.iter().map(|(peer, length)| message(*peer, *length, Some(1))).collect();
     messages.push(message(7, 9, Some(2)));
+    messages.push(Message { ecn: 2, ..message(7, 9, Some(2)) });
     let plan = segmented(&messages);
     let mut runs = Vec::new();
     let mut at = 0;
@@ -194,9 +195,10 @@ fn a_run_cuts_at_one_length_and_comes_from_one_address() {
         runs.push((call.count, call.segment));
         at += call.count;
     }
-    // The segment length 9 of the next GSO batch would cut the message of 10. The last one has a
-    // source address of the other family.
-    assert_eq!(runs, [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None)]);
+    // The segment length 9 of the next GSO batch would cut the message of 10. The last but one has
+    // a source address of the other family, and the last one has ECN bits.
+    let expected = [(1, Some(9)), (1, None), (1, Some(9)), (1, Some(8)), (1, None), (1, Some(9)), (1, None), (1, None)];
+    assert_eq!(runs, expected);
 }
 
 proptest! {
