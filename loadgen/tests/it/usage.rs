@@ -14,6 +14,7 @@ run --rate 10 --load 0.5 --workers 2 => cannot be used with
 run --rate 10 --workload extreme => extreme-bimodal
 run --rate 10 --workload tpcc --cost fixed:1us => cannot be used multiple times
 run --rate 10 --cost bimodal:0.5:1us => bimodal:P:A:B
+run --rate 10 --workload file:/nowhere/costs => file /nowhere/costs: it cannot be read
 run --rate 10 --duration 5 => write a number and a unit
 run --rate 10 --duration 0s => longer than zero
 run --rate 10 --percentile 100 => write one of 50, 90, 99, 99.9

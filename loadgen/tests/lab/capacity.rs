@@ -18,8 +18,10 @@ fn used() -> Nanos {
     Nanos::from_micros(time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64)
 }
 
-/// A recorded run, as the page describes it.
+/// A table of costs and a recorded run, as the page describes them.
 fn write_inputs(folder: &Path) {
+    let costs: String = (0..2_000).map(|line| if line % 100 == 0 { "long 2ms\n" } else { "20us\n" }).collect();
+    fs::write(folder.join("costs.txt"), costs).expect("a file");
     let kind = |number: u64| if number.is_multiple_of(100) { "long 100us" } else { "short 20us" };
     let trace = trace("time-scale=1 warmup=0s", 100, 40_000, kind);
     fs::copy(trace.path(), folder.join("hour.trace")).expect("a file");

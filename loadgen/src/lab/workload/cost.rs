@@ -1,10 +1,12 @@
-//! The cost of one request of a class: drawn from a distribution, or from the costs of a trace.
+//! The cost of one request of a class: drawn from a distribution, or from recorded costs
+//! (`file:PATH`: one cost per line, every line equally likely).
 
-use super::Class;
+use super::{Class, lines};
 use forebay::fate::{CLASS_NAMES, CLASSES};
 use forebay::time::{Nanos, parse_duration};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+use std::io::Read;
 use std::sync::Arc;
 
 /// The largest cost of one request, an hour. A server's cost cap allows no more. A larger drawn
@@ -109,10 +111,15 @@ impl Cost {
     }
 }
 
+/// The most costs that one file may hold: 80 MB in memory.
+pub const RECORDED_COSTS_MAX: usize = 10_000_000;
+/// The largest file that is read. It has room for 10 M lines with class names and some comments.
+pub const RECORDED_BYTES_MAX: u64 = 256 << 20;
+
 /// Costs as they were recorded, at least one, all above zero. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// The costs, in the order of the trace.
+    /// The costs, in the order of their lines.
     pub costs: Arc<[Nanos]>,
     pub(super) mean_seconds: f64,
 }
@@ -124,11 +131,45 @@ impl Recorded {
     }
 }
 
+/// The classes in `text`, of `bytes_max` bytes at most. A line is `COST` (class 0), `CLASS COST` or
+/// blank; `#` begins a comment.
+pub(super) fn parse(text: impl Read, bytes_max: u64) -> Result<Vec<Class>, String> {
+    let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
+    let (mut count, too_large) = (0, format!("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20));
+    lines::each(text, bytes_max, &too_large, |line| {
+        let (class, cost) = parse_line(line.split('#').next().unwrap_or_default())?;
+        costs[class].push(cost);
+        count += 1;
+        if count > RECORDED_COSTS_MAX { Err(format!("more than {RECORDED_COSTS_MAX} costs")) } else { Ok(()) }
+    })?;
+    let Some(last) = costs.iter().rposition(|costs| !costs.is_empty()) else {
+        return Err("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms".to_owned());
+    };
+    if let Some(missing) = costs[..last].iter().position(Vec::is_empty) {
+        let (present, missing) = (CLASS_NAMES[last], CLASS_NAMES[missing]);
+        return Err(format!(
+            "it has costs of class {present}, but none of class {missing}: classes count from 0 without a gap"
+        ));
+    }
+    Ok(recorded(costs.into_iter().take(last + 1)))
+}
+
 /// Makes one class of each list of costs. All costs of all lists are equally likely.
 pub(super) fn recorded(costs: impl Iterator<Item = Vec<Nanos>> + Clone) -> Vec<Class> {
     let count: usize = costs.clone().map(|costs| costs.len()).sum();
     let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;
     costs.map(|costs| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) }).collect()
+}
+
+/// Class and cost of one line without its comment.
+fn parse_line(line: &str) -> Result<(usize, Nanos), String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (class, cost) = match words[..] {
+        [cost] => (0, cost),
+        [class, cost] => (parse_class(class)?, cost),
+        _ => return Err(format!("`{}` is too much: write COST or CLASS COST, like 20us or long 2ms", line.trim())),
+    };
+    Ok((class, parse_cost(cost)?))
 }
 
 /// The cost of one request.
@@ -146,19 +187,45 @@ pub(super) fn parse_class(text: &str) -> Result<usize, String> {
 }
 
 #[cfg(test)]
-mod tests {
+mod recorded_tests {
     use super::*;
     use crate::lab::workload::Workload;
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
     use std::collections::BTreeMap;
+    use std::io::Write;
 
-    // Does a workload of recorded costs have their mean, and is each drawn equally often?
+    const RECORDING: &str = "# cost of each request\n20us\n\nshort 30us # by name\n1 2ms\n0 20us\nlong 500us\r\n";
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(bytes).expect("written");
+        file
+    }
+
+    fn workload(file: &tempfile::NamedTempFile) -> Result<Workload, String> {
+        format!("file:{}", file.path().display()).parse()
+    }
+
+    // Are classes read by number and by name, and class 0 by default? Are comments and blank lines
+    // skipped?
     #[test]
-    fn every_recorded_cost_is_drawn_equally_often() {
-        let costs = [&[20, 30, 20][..], &[2_000, 500]].into_iter();
-        let classes = recorded(costs.map(|costs| costs.iter().map(|us| Nanos::from_micros(*us)).collect()));
-        let workload = Workload { name: String::new(), classes, beside: Nanos::ZERO };
+    fn lines_are_costs_of_classes() {
+        let classes = parse(RECORDING.as_bytes(), RECORDED_BYTES_MAX).expect("a recording");
+        let [short, long] = &classes[..] else { panic!("{} classes", classes.len()) };
+        assert_eq!((short.share, long.share), (0.6, 0.4));
+        let costs = |class: &Class| match &class.cost {
+            Cost::Recorded(recorded) => recorded.costs.iter().map(|cost| cost.get() / 1_000).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((costs(short), costs(long)), (vec![20, 30, 20], vec![2_000, 500]));
+        assert_eq!(long.cost.mean(), Nanos::from_micros(1_250));
+    }
+
+    // Does a workload from a file have the mean of its lines, and is each line drawn equally often?
+    #[test]
+    fn every_line_is_drawn_equally_often() {
+        let workload = workload(&file(RECORDING.as_bytes())).expect("a workload");
         assert_eq!(workload.mean(), Nanos::from_micros(514));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut drawn: BTreeMap<_, f64> = BTreeMap::new();
@@ -172,5 +239,46 @@ mod tests {
             let found = drawn[&(class, Nanos::from_micros(us))];
             assert!((found - share).abs() < 0.01, "class {class}, {us} us: {found}, not {share}");
         }
+    }
+
+    // Does each error name the line, and what would be right?
+    #[test]
+    fn mistakes_are_located() {
+        for (text, expected) in [
+            ("20us\n\n20", "line 3: `20` is not a duration: write a number and a unit"),
+            ("# costs\n0us", "line 2: `0us` is out of range: a cost is 1ns to 1h"),
+            ("20us\n100000000000000000000000us", "line 2: `100000000000000000000000us` is too long"),
+            ("20us\n2h", "line 2: `2h` is out of range: a cost is 1ns to 1h"),
+            ("8 20us", "line 1: `8` is no class: write a number from 0 to 7, or one of short, long, class2"),
+            ("medium 20us", "line 1: `medium` is no class"),
+            ("0 20us 30us", "line 1: `0 20us 30us` is too much: write COST or CLASS COST"),
+            ("# nothing\n\n", "no cost"),
+            ("0 1us\n2 1us", "costs of class class2, but none of class long"),
+        ] {
+            let error = parse(text.as_bytes(), RECORDED_BYTES_MAX).expect_err(text);
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+
+    // Does an error about the file itself name the file?
+    #[test]
+    fn unusable_files_are_named() {
+        let binary = file(b"20us\n20us\n\xff\xfe");
+        for (path, expected) in [
+            ("/nowhere/costs", "it cannot be read: No such file"),
+            ("/", "it cannot be read"),
+            (binary.path().to_str().expect("a path"), "line 3: it is not text"),
+        ] {
+            let error = format!("file:{path}").parse::<Workload>().expect_err(path);
+            assert!(error.contains(path) && error.contains(expected), "{error}");
+        }
+    }
+    // Does reading stop at the bound, even in a file without an end?
+    #[test]
+    fn what_is_read_is_bounded() {
+        let too_large = |read: Result<_, String>| read.is_err_and(|problem| problem == "it is larger than 256 MiB");
+        assert!(too_large(parse(std::io::repeat(0), 1_000)));
+        assert!(parse(&b"20us\n"[..], 5).is_ok());
+        assert!(too_large(parse(&b"20us\n"[..], 4)));
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The longest line. A trace's header may name a workload by a long form.
+/// The longest line. A trace's header may name a workload file by the longest path of Linux.
 const LINE_BYTES_MAX: u64 = 8 << 10;
 
 /// The file at `path`, to be read.

@@ -1,8 +1,9 @@
 //! Workloads: classes of requests, with their shares and costs.
 //!
 //! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`])
-//! or from one of the general [`FORMS`]. The caller of `draw` gives the random numbers, so the
-//! same seed gives the same requests.
+//! or from one of the general [`FORMS`]. Parsing needs only the text, except for the form
+//! `file:PATH`, which reads that file. The caller of `draw` gives the random numbers, so the same
+//! seed gives the same requests.
 //!
 //! ```
 //! use loadgen::lab::workload::Workload;
@@ -22,7 +23,9 @@ mod shape;
 mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
-pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, Recorded, VARIATION_MAX};
+pub use cost::{
+    ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, VARIATION_MAX,
+};
 pub use parse::{FORMS, PRESETS, forms_help};
 pub use shape::Shape;
 pub use trace::{Recording, TRACE_LINES_MAX, Trace, TraceRequest};

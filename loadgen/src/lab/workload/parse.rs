@@ -1,6 +1,7 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
+use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, RECORDED_BYTES_MAX, VARIATION_MAX, Workload};
+use super::{cost, lines};
 use forebay::fate::CLASSES;
 use forebay::time::{Nanos, parse_duration};
 use std::str::FromStr;
@@ -28,8 +29,9 @@ pub const PRESETS: [(&str, &[(f64, u64)]); 8] = [
 /// mean, at most [`VARIATION_MAX`]. `ALPHA` is above 1 and at most [`ALPHA_MAX`]. `bounded-pareto`:
 /// costs between `A` and `B`, and `ALPHA` from [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs
 /// `A`, the rest `B`. `mix`: a class for each part, of share `P`, with the costs of any form of one
-/// class.
-pub const FORMS: [&str; 7] = [
+/// class. `file`: costs from the lines of the file at `PATH`, `COST` or `CLASS COST`. Every line is
+/// equally likely. Blank lines and comments after `#` do not count.
+pub const FORMS: [&str; 8] = [
     "fixed:D",
     "exponential:MEAN",
     "lognormal:MEAN:CV",
@@ -37,6 +39,7 @@ pub const FORMS: [&str; 7] = [
     "bounded-pareto:A:B:ALPHA",
     "bimodal:P:A:B",
     MIX,
+    "file:PATH",
 ];
 
 const MIX: &str = "mix:P@FORM+P@FORM...";
@@ -72,13 +75,19 @@ pub fn forms_help() -> String {
         "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
          P costs A, the rest B; CV is the standard deviation over the mean, 0 to 1000; ALPHA is above 1, at most 1000, \
          and for bounded-pareto, whose costs are A to B, from 0.01 on; mix:P@FORM+P@FORM... has a class for each part, like \
-         mix:0.9@lognormal:3us:0.3+0.1@fixed:1ms, whose shares sum to 1; a cost is 1ns to 1h.",
+         mix:0.9@lognormal:3us:0.3+0.1@fixed:1ms, whose shares sum to 1; a cost is 1ns to 1h. \
+         file:PATH draws from a recorded trace: a file with the CPU time of one request in each line, written as 20us, or \
+         with its class as 0 20us or long 2ms; # begins a comment. Every line is as likely as any other.",
         preset_names(),
         FORMS.join(", ")
     )
 }
 
 fn form(text: &str) -> Result<Vec<Class>, String> {
+    if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+        let classes = lines::open(path.as_ref()).and_then(|file| cost::parse(file, RECORDED_BYTES_MAX));
+        return classes.map_err(|problem| format!("file {path}: {problem}"));
+    }
     if let Some(parts) = text.strip_prefix("mix:").filter(|parts| !parts.is_empty()) {
         return mix(text, parts);
     }
@@ -151,8 +160,12 @@ fn mix(text: &str, parts: &str) -> Result<Vec<Class>, String> {
     let class = |part: &str| {
         let (share, form_text) = part.split_once('@').ok_or_else(|| wrong_parts(text, MIX))?;
         let share = number(text, share, SHARE, is_share)?;
-        // A part of a mix may not be a mix, which would need classes within classes.
-        let classes = if form_text.starts_with("mix:") { Vec::new() } else { form(form_text)? };
+        // A part of a mix may not be a file or a mix: such a form would need classes within
+        // classes.
+        let classes = match ["file:", "mix:"].iter().any(|several| form_text.starts_with(several)) {
+            true => Vec::new(),
+            false => form(form_text)?,
+        };
         match <[Class; 1]>::try_from(classes) {
             Ok([Class { cost, .. }]) => Ok(Class { share, cost }),
             Err(_) => Err(format!(
@@ -275,7 +288,8 @@ mod tests {
             ("mix:0.5@fixed:1us+0.5@mix:0.5@fixed:1us", "is no part of a mix"),
             ("mix:0.5@fixed:1us+0.5@tpcc", "`tpcc` is not a workload"),
             ("mix:0.5+0.5@fixed:1us", "write mix:P@FORM+P@FORM..."),
-            ("file:costs", "is not a workload"),
+            ("file", "write file:PATH"),
+            ("file:", "write file:PATH"),
             ("fixed:", "write fixed:D"),
         ] {
             let error = Workload::from_str(text).expect_err(text);
