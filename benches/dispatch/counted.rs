@@ -22,14 +22,14 @@ struct Way {
 }
 
 const WAYS: [Way; 8] = [
-    way("small", "steal", net::BATCH, 2_400.0),
-    way("small", "steal", 1, 3_460.0),
-    way("small", "levels", net::BATCH, 2_490.0),
-    way("small", "levels", 1, 3_550.0),
-    way("echo", "steal", net::BATCH, 2_610.0),
-    way("echo", "steal", 1, 3_680.0),
-    way("echo", "levels", net::BATCH, 2_690.0),
-    way("echo", "levels", 1, 3_770.0),
+    way("small", "steal", net::BATCH, 2_310.0),
+    way("small", "steal", 1, 3_380.0),
+    way("small", "levels", net::BATCH, 2_380.0),
+    way("small", "levels", 1, 3_470.0),
+    way("echo", "steal", net::BATCH, 2_520.0),
+    way("echo", "steal", 1, 3_590.0),
+    way("echo", "levels", net::BATCH, 2_590.0),
+    way("echo", "levels", 1, 3_680.0),
 ];
 
 const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f64) -> Way {
