@@ -149,7 +149,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     let before = net::sent();
     // Stopped before it starts, so the worker ends when it finds no more requests.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, 1, |_, _| false));
+    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, 1, |_, _| false, false));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

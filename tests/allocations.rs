@@ -197,7 +197,7 @@ fn a_further_address_takes_what_is_said() {
     for io in Io::ALL {
         let taken = |addresses: usize| {
             let before = bytes();
-            let link = KernelLink::new(io, addresses, |_, _| false);
+            let link = KernelLink::new(io, addresses, |_, _| false, false);
             let taken = bytes() - before;
             drop(link);
             taken as f64

@@ -136,7 +136,7 @@ pub(crate) fn receive_error(_: &std::io::Error) -> ReceiveError {
 pub struct Sender;
 
 impl Sender {
-    pub(crate) fn new() -> Sender {
+    pub(crate) fn new(_: bool) -> Sender {
         Sender
     }
 

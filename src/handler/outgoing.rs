@@ -52,6 +52,7 @@ impl<'a> Transmit<'a> {
     }
 
     /// Sets the ECN bits of the IP header, as [`Request::ecn`](super::Request::ecn) tells them.
+    /// Without [`Service::TRANSPORT`](super::Service::TRANSPORT) they stay 0.
     #[must_use]
     pub const fn ecn(self, bits: u8) -> Transmit<'a> {
         Transmit { ecn: bits & 3, ..self }

@@ -60,9 +60,10 @@ pub struct KernelLink {
 
 impl KernelLink {
     /// Access to the sockets of this many addresses, opened for `io`. [`Joins`] says which
-    /// datagrams to receive together.
-    pub fn new(io: Io, addresses: usize, joins: Joins) -> KernelLink {
-        KernelLink { addresses: (0..addresses).map(|_| (Receiver::new(io, joins), Sender::new())).collect(), last: 0 }
+    /// datagrams to receive together, and `ecn` whether messages may have ECN bits.
+    pub fn new(io: Io, addresses: usize, joins: Joins, ecn: bool) -> KernelLink {
+        let addresses = (0..addresses).map(|_| (Receiver::new(io, joins), Sender::new(ecn))).collect();
+        KernelLink { addresses, last: 0 }
     }
 }
 

@@ -26,7 +26,7 @@ pub fn probe(addresses: &[SocketAddr], io: Io) -> Result<(), String> {
         let socket = Socket::unbound(*address, io).map_err(|error| refused("such a socket", "", error))?;
         let received = Receiver::new(io, |_, _| false).receive(&socket, std::iter::once(&mut [0; 1][..]));
         received.map_err(|error| refused(receive, other, error))?;
-        Sender::new().try_nothing(&socket).map_err(|errno| refused("sendmmsg", "", errno.into()))
+        Sender::new(false).try_nothing(&socket).map_err(|errno| refused("sendmmsg", "", errno.into()))
     })
 }
 

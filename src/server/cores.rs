@@ -46,6 +46,6 @@ pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Service, M: Make<Packet<'s, H::Tic
     common: &'c Common<'s, 'e, H, M>,
     worker: WorkerId,
 ) -> Engine<'s, 'e, 'c, H, M, C> {
-    let link = KernelLink::new(config.io, common.serving.addresses.len(), H::joins);
+    let link = KernelLink::new(config.io, common.serving.addresses.len(), H::joins, H::TRANSPORT);
     Engine::new(common, worker, board.metrics.recorder(worker), C::on(link))
 }

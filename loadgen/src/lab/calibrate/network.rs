@@ -25,7 +25,7 @@ pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
     };
     let peers = (0..BATCH).map(peer).collect::<io::Result<Vec<UdpSocket>>>()?;
     let (mut link, mut buffers) =
-        (KernelLink::new(Io::Batches, 1, |_, _| false), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
+        (KernelLink::new(Io::Batches, 1, |_, _| false, false), vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH]);
     let mut call = || link.receive(&group.sockets[0], buffers.iter_mut().map(Vec::as_mut_slice));
     let receive = samples(400 / part, BATCH as u64, || {
         // Each peer sends one datagram. If all have arrived, one call receives them.
