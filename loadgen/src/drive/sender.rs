@@ -49,7 +49,8 @@ pub(crate) struct Sender<'a> {
 /// 130 us later.
 const DUE_MAX: usize = 32;
 
-/// At a higher rate than one request in this time, a sleeping sender waits until several are due.
+/// At a higher rate than one request in this time a schedule is dense. Then what is due together
+/// leaves together, and a sleeping sender waits until several are due.
 const DENSE: Nanos = Nanos::from_micros(10);
 
 /// How long it waits for them. Otherwise it would never rest. The kernel stops a real-time thread
@@ -66,7 +67,8 @@ struct Batch {
     due: Vec<usize>,
     /// The datagrams of one flow, one behind the other.
     bytes: Vec<u8>,
-    /// Whether the kernel failed to segment a batch. Then each datagram is sent alone.
+    /// Whether the schedule is not dense, or the kernel failed to segment a batch. Then each
+    /// datagram is sent alone.
     is_gso_off: bool,
 }
 
@@ -74,15 +76,16 @@ impl Sender<'_> {
     /// Sends all requests at the times for which `pacer`, this thread, waits. A pacer that
     /// alternates calls `between`. Returns early when interrupted.
     ///
-    /// Requests of one flow that are due together leave in one call (GSO). The kernel handles them
-    /// as one packet up to the receiver's socket.
+    /// If the schedule is dense, requests of one flow that are due together leave in one call
+    /// (GSO). The kernel handles them as one packet up to the receiver's socket, and counts them as
+    /// one.
     pub(crate) fn send(self, pacer: Pacer, datagrams: Datagrams<'_>, mut between: impl FnMut()) -> Sent {
         let Sender { schedule, live, .. } = self;
         let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
         let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
-        let mut batch = Batch::default();
         let end = schedule.last().map_or(Nanos::ZERO, |last| last.at);
         let is_dense = end < DENSE.times(schedule.len() as u64);
+        let mut batch = Batch { is_gso_off: !is_dense, ..Batch::default() };
         let gathering = if is_dense && pacer.sleeps() { GATHERING } else { Nanos::ZERO };
         while let Some(request) = schedule.get(sent.slips.len()) {
             let until = self.start.plus(request.at).plus(gathering);
@@ -196,6 +199,7 @@ pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::profile::{Common, Profile, Told, test_datagrams};
+    use forebay::inside::wire::HEADER_BYTES;
     use nix::sys::socket::setsockopt;
     use nix::sys::socket::sockopt::UdpGroSegment;
     use std::sync::Arc;
@@ -308,12 +312,13 @@ mod tests {
         assert!(sent.slips[0] >= GATHERING && first.is_none_or(|slip| slip >= GATHERING), "{first:?}");
     }
 
-    // Is the lateness of each request recorded? Method: a schedule that began 300 ms ago, whose
-    // last request is still to come.
+    // Is the lateness of each request recorded, and does each leave alone? Method: a schedule that
+    // began 300 ms ago, whose last request is still to come.
     #[test]
     fn what_is_late_slips_by_as_much() {
         let [server, flow] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
         flow.connect(server.local_addr().expect("an address")).expect("connected");
+        setsockopt(&server, UdpGroSegment, &true).expect("Linux has it");
         let (live, interrupt) = (Live::default(), Interrupt::default());
         let ms = Nanos::from_millis;
         // The clock counts from its first reading; before that there is no past.
@@ -328,6 +333,8 @@ mod tests {
         for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
             assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);
         }
-        assert_eq!(sent.slips.len(), 3);
+        server.set_nonblocking(true).expect("a socket can");
+        let lengths = [(); 3].map(|()| server.recv(&mut [0; 256]).expect("it was sent"));
+        assert_eq!((sent.slips.len(), lengths), (3, [HEADER_BYTES; 3]));
     }
 }
