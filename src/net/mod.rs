@@ -33,4 +33,4 @@ pub use network::Network;
 pub use probe::probe;
 pub use receive::{Datagram, Joins, Receiver, receive_error};
 pub use send::{Message, Outcomes};
-pub use socket::{Group, Socket, by_address};
+pub use socket::{Group, Socket, by_address, complete};

@@ -3,7 +3,7 @@
 use super::error::ServeError;
 use super::handover::{self, Door, Predecessor};
 use crate::config::{Config, listen_text};
-use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address};
+use crate::net::{Group, Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, by_address, complete};
 use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
@@ -60,7 +60,7 @@ impl Listening {
             let (asked, allowed) = (config.io.name(), if predecessor.gro { Io::Gro } else { Io::Batches }.name());
             return Err(misfit(format!("--io {asked}; allowed: {allowed}, for which what waits was put together")));
         }
-        let group = adopted(config, sockets.into_iter().map(UdpSocket::from).collect()).map_err(misfit)?;
+        let group = adopted(config, sockets.into_iter().map(UdpSocket::from).collect(), false).map_err(misfit)?;
         let (admin, door, kept) = (Some(admin), Some(door), predecessor.kept);
         Ok(Some(Listening { door, group, admin, kept, used: true, predecessor: Some(predecessor) }))
     }
@@ -70,7 +70,7 @@ impl Listening {
         let Inherited { sockets, admin } = inherited;
         let used = !sockets.is_empty();
         let group = if used {
-            adopted(config, sockets).map_err(|reason| refused(&reason))?
+            adopted(config, sockets, true).map_err(|reason| refused(&reason))?
         } else {
             Group::open(&config.listen, config.workers, config.io)
                 .map_err(|(address, source)| bind_error("listen", address)(source))?
@@ -156,11 +156,12 @@ fn fits(asked: &SocketAddr, bound: SocketAddr) -> bool {
 }
 
 /// Makes a group of `sockets`, which another process has bound. They must match `config`: on each
-/// address one for each worker.
+/// address one for each worker. If it `completes` them, it opens missing ones, because a socket
+/// unit whose file has changed keeps its old sockets.
 ///
 /// # Errors
 /// The setting that does not fit, and what is allowed.
-fn adopted(config: &Config, sockets: Vec<UdpSocket>) -> Result<Group, String> {
+fn adopted(config: &Config, sockets: Vec<UdpSocket>, completes: bool) -> Result<Group, String> {
     let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
     let mut found = by_address(sockets, UdpSocket::local_addr).map_err(|error| error.to_string())?;
     let place = |bound: SocketAddr| listen.iter().position(|asked| fits(asked, bound));
@@ -174,12 +175,27 @@ fn adopted(config: &Config, sockets: Vec<UdpSocket>) -> Result<Group, String> {
         return Err(format!("--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"));
     }
     found.sort_by_key(|(bound, _)| place(*bound));
+    for (address, sockets) in found.iter_mut().filter(|(_, sockets)| completes && sockets.len() < workers) {
+        let passed = sockets.len();
+        complete(*address, sockets, workers).map_err(|error| {
+            format!(
+                "--workers {workers}, and {passed} UDP sockets at {address}, where this user may open no others: {error}; \
+                 allowed: --workers {passed}, or that many lines of ListenDatagram= with ReusePort=yes in a socket unit that is \
+                 started again"
+            )
+        })?;
+        tracing::warn!(
+            %address, workers, passed,
+            "this server has opened the sockets that were not passed to it, and a stop loses what waits in them: start the \
+             socket unit again after a change of its file"
+        );
+    }
     if found.iter().any(|(_, sockets)| sockets.len() != workers) {
         let counts = found.iter().map(|(address, sockets)| format!("{} at {address}", sockets.len()));
         let counts = Vec::from_iter(counts).join(", ");
         return Err(format!(
             "--workers {workers}, and {passed} UDP sockets: {counts}; allowed: a worker for each socket of an address (a \
-             line of ListenDatagram= with ReusePort=yes in a socket unit, started again after a change of its file)"
+             line of ListenDatagram= with ReusePort=yes in a socket unit)"
         ));
     }
     // systemd sets SO_REUSEADDR. The kernel then also lets UDP sockets share an address, but gives

@@ -1,4 +1,5 @@
 use super::*;
+use crate::net::io::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 
 fn opened(workers: usize, io: Io) -> Group {
     Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], workers, io).expect("a free port")
@@ -44,7 +45,7 @@ fn sockets_are_adopted_as_a_group() {
     let tcp =
         UdpSocket::from(std::os::fd::OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")));
     let unbound = UdpSocket::from(std::os::fd::OwnedFd::from(
-        socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket"),
+        socket2::Socket::new(socket2::Domain::IPV4, Type::DGRAM, None).expect("a socket"),
     ));
     for wrong in [tcp, unbound] {
         let why = adopt(vec![wrong]).expect_err("refused").to_string();

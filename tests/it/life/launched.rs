@@ -61,6 +61,32 @@ fn served(held: &Held, workers: usize) -> (String, String) {
     (text, said)
 }
 
+// Are missing sockets opened, whether or not the given sockets already share their address?
+#[test]
+fn sockets_that_are_missed_are_opened() {
+    let alone = Held::sharing(1, |_| Ok(()));
+    for (held, passed, workers) in [(Held::new(1), 1, 2), (Held::new(2), 2, 3), (alone, 1, 2)] {
+        let (log, said) = served(&held, workers);
+        assert!(said.starts_with("received 64, answered 64\n"), "{said}");
+        let line =
+            log.lines().find(|line| line.contains("has opened the sockets that were not passed")).expect("a line");
+        assert!(line.contains(&format!("workers={workers} passed={passed}")), "{line}");
+    }
+}
+
+// Only the user who bound a socket may share its address; is this error named?
+#[test]
+fn sockets_that_another_user_holds_are_named() {
+    let held = Held::new(1);
+    let socket = &held.descriptors[0];
+    if std::os::unix::fs::fchown(socket, Some(65_534), None).is_err() {
+        return skip("only root gives a socket to another user");
+    }
+    let (code, _, said) = ended(&mut held.command(2, "$$", ""));
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("--workers 2, and 1 UDP sockets at ") && said.contains("allowed: --workers 1, or"), "{said}");
+}
+
 sockopt_impl!(LockFilter, SetOnly, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, bool);
 
 #[test]
