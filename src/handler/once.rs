@@ -83,6 +83,7 @@ impl<S: Service> Service for Once<S> {
 
     const SHARDS: usize = S::SHARDS;
     const HEARS_STOP: bool = S::HEARS_STOP;
+    const TRANSPORT: bool = S::TRANSPORT;
     const CLASS_NAMES: [&'static str; CLASSES] = S::CLASS_NAMES;
     const REASON_NAMES: &'static [&'static str] = S::REASON_NAMES;
 

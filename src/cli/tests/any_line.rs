@@ -13,7 +13,7 @@ pub(crate) type Refusal = fn(&[String]) -> Option<(i32, String)>;
 const VALUES: &str = "extreme-bimodal tpcc rocksdb lognormal:1us:1e300 lognormal:1h:1000 pareto:1ns:1.0000000000000002 \
     fixed:1h fixed:1ns fixed:99999999999999h bimodal:1e-300:1ns:1h file:/nowhere /dev/zero /dev/null /nowhere / \
     99999999999999h 1000h 1h 1s 1us 0s 0.7 0.001 0.1..0.9:0.1 0..inf:1e-300 1e-300 1e300 inf nan 1000/s 99.9 65535 \
-    1000000 steal steal,pools,levels,srpt steal,pools rr:1ns:1h rr:1ns:0ns front=3,heavy=11 front=65535,heavy=65535 \
+    1000000 steal steal,pools,levels,srpt steal,pools front=3,heavy=11 front=65535,heavy=65535 \
     front=18446744073709551615,heavy=1 best p99.9-slowdown<=10 p50-latency<=1000h stock lab,send=99999999999999h \
     127.0.0.1:0 127.0.0.1:9 127.0.0.1:99999 http://127.0.0.1:1/latency http://[::1 header sleep cpu \
     packet-chain true auto";

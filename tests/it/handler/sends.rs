@@ -2,7 +2,7 @@
 //! counted? Are ECN bits read and set?
 
 use crate::support::prelude::*;
-use forebay::handler::{SendError, Transmit};
+use forebay::handler::{Once, SendError, Transmit};
 use forebay::{Event, Out, Service};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use std::io::IoSliceMut;
@@ -96,9 +96,10 @@ fn sent(server: &Running, result: &str) -> f64 {
 }
 
 // Are the ECN bits of a request read, and set on what is sent, in both families and through a
-// socket for both?
+// socket for both? Is a wrapped transport protocol one, too?
 #[test]
 fn ecn_bits_are_read_and_set() {
+    const { assert!(<Once<Sends> as Service>::TRANSPORT) }
     for (listen, to) in [("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1"), ("[::]:0", "::1")] {
         let server = Running::on(bound(&[("listen", listen), ("workers", "1")]), Sends);
         let to: IpAddr = to.parse().expect("an address");
