@@ -157,11 +157,20 @@ pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item =
     let written = written.to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (slips(&written, &candidate.to_lowercase()), candidate))
         // Few letters differ in a misspelling, not most of the word.
         .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
         .min_by_key(|(slips, _)| *slips)
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
+}
+
+#[cfg(feature = "admin")]
+use strsim::damerau_levenshtein as slips;
+
+/// Without the feature `admin`, which brings the crate for it, no word is near another.
+#[cfg(not(feature = "admin"))]
+fn slips(_: &str, _: &str) -> usize {
+    usize::MAX
 }
 
 /// Parses a policy's name. For a name from the literature, the error gives the name used here.

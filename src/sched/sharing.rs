@@ -4,8 +4,6 @@
 //! deques made no difference above the noise.
 
 use super::bounds::{DEQUE_PLACES, STEAL_MAX};
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// The most jobs that a thief with `own` jobs takes from a deque with `victims` jobs: half of them,
 /// limited by the thief's capacity.
@@ -14,10 +12,14 @@ pub fn steal_limit(victims: usize, own: usize) -> usize {
 }
 
 /// Draws two neighbouring shards at random for job number `turn` of `producer`, which enters the
-/// shorter one. Take them modulo the number of shards. The same arguments give the same shards.
+/// shorter one. Take them modulo the number of shards. The same arguments give the same shards:
+/// SplitMix64 (Steele, Lea and Flood, 2014) mixes them.
 pub fn shards(producer: usize, turn: usize) -> [usize; 2] {
     let seed = ((producer as u64) << 48).wrapping_add(turn as u64);
-    let any = (SplitMix64::seed_from_u64(seed).next_u64() & u64::from(u32::MAX)) as usize;
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let any = ((mixed ^ (mixed >> 31)) & u64::from(u32::MAX)) as usize;
     [any, any.wrapping_add(1)]
 }
 
