@@ -12,7 +12,7 @@
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
 use forebay::handler::{Once, Transmit, Unserved};
-use forebay::time::{Nanos, clock, parse_duration};
+use forebay::time::{Nanos, clock};
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Service, checkpoint};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ struct Flags {
 }
 
 fn up_to_ten_seconds(text: &str) -> Result<Nanos, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let time = text.parse::<Nanos>().map_err(|error| error.to_string())?;
     if time <= Nanos::from_secs(10) { Ok(time) } else { Err("allowed: 0s to 10s".to_owned()) }
 }
 

@@ -17,7 +17,7 @@
 use forebay::clap;
 use forebay::fate::{Malformed, Refused};
 use forebay::handler::Transmit;
-use forebay::time::{Nanos, clock, parse_duration};
+use forebay::time::{Nanos, clock};
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Service};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::SystemRandom;
@@ -39,7 +39,7 @@ const SESSIONS_MAX: usize = 1_000;
 #[derive(clap::Args)]
 struct Settings {
     /// Silence after which a session ends
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, default_value = "60s")]
     idle: Nanos,
     /// Key that both sides know, of at least 16 bytes
     #[arg(long, default_value = "an example has no secret", hide_env_values = true)]

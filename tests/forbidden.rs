@@ -228,5 +228,5 @@ fn drops_that_nothing_tells_are_unknown() {
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(said[0].contains("getsockopt SO_MEMINFO: EPERM"), "{said:#?}");
     let report = server.stop();
-    assert!(forebay::metrics::summary(&report.totals).contains(", kernel_dropped unknown"));
+    assert!(report.totals.summary().contains(", kernel_dropped unknown"));
 }

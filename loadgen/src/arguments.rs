@@ -12,7 +12,7 @@ use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
-use forebay::time::{Nanos, clock, parse_duration};
+use forebay::time::{Nanos, clock};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -93,7 +93,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDRESS|PREFIX")]
     pub(crate) from: Option<Network>,
     /// Ask the server to give a request up this long after its arrival
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) deadline: Option<Nanos>,
     /// Send what is shed, or not answered within --timeout, again: up to N times. Latency counts
     /// from the first intended send, and an answer to any attempt answers the request
@@ -243,7 +243,7 @@ pub(crate) struct CompareArguments {
     pub(crate) pools: Option<String>,
     /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest
     /// class cost]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) slice: Option<Nanos>,
     /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are
     /// more CPUs than workers]
@@ -305,7 +305,7 @@ pub(crate) struct OfferArguments {
     #[arg(long, visible_alias = "max-duration", value_name = "TIME", value_parser = positive)]
     pub(crate) duration: Option<Nanos>,
     /// Time driven before anything counts [default: 2s, compare: 1s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<Nanos>,
     /// Source ports to send from [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

@@ -1,7 +1,7 @@
 //! Values of flags that several commands have.
 
 use forebay::config::Config;
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use std::ops::RangeBounds;
 
 /// The policies that `simulate`, `plan` and `compare` take by default. They are what most servers
@@ -58,7 +58,7 @@ pub(crate) fn list(text: &str, usual: Option<&str>, one: fn(&str) -> Result<f64,
 /// # Errors
 /// A message for the user, if `text` is no duration or zero.
 pub(crate) fn positive(text: &str) -> Result<Nanos, String> {
-    match parse_duration(text).map_err(|error| error.to_string())? {
+    match text.parse::<Nanos>().map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),
     }

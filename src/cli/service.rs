@@ -3,7 +3,6 @@
 
 use super::{FAILED, USAGE, WORK_LOST, ended, get, parsed, told, with_server_flags};
 use crate::config::{self, Config, Effective, Group, LogFormat, LogLevel, OwnFlags, Scope};
-use crate::metrics::summary;
 use crate::output::{self, LogWriter, plain, print};
 use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
 use clap::error::ErrorKind as ClapKind;
@@ -192,7 +191,7 @@ fn check_health(name: &str, admin: Option<SocketAddr>) -> ExitCode {
 
 /// Prints the summary of the server and returns how it ended.
 fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
-    match (report.ended, output::print(&summary(&report.totals))) {
+    match (report.ended, output::print(&report.totals.summary())) {
         (Ended::Drained, Err(error)) => {
             Err(format!("the summary cannot be written to standard output: {error}").into())
         }

@@ -95,7 +95,7 @@ impl Default for Config {
 mod tests {
     use super::*;
     use crate::runtime::cpus::cpus;
-    use crate::time::parse_duration;
+    use crate::time::Nanos;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;
     use proptest::prelude::*;
@@ -154,7 +154,7 @@ mod tests {
         for Setting { key, allowed, .. } in SETTINGS {
             let allowed = allowed();
             let Some((low, high)) = allowed.split_once(" to ") else { continue };
-            let beyond = match (low.parse::<u64>(), high.parse::<u64>(), parse_duration(low), parse_duration(high)) {
+            let beyond = match (low.parse::<u64>(), high.parse::<u64>(), low.parse::<Nanos>(), high.parse::<Nanos>()) {
                 (Ok(low), Ok(high), ..) => [low.checked_sub(1), Some(high + 1)].map(|text| text.map(|n| n.to_string())),
                 (.., Ok(low), Ok(high)) => {
                     [low.get().checked_sub(1), Some(high.get() + 1)].map(|text| text.map(|n| format!("{n}ns")))

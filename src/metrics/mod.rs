@@ -4,11 +4,11 @@
 //! only grow, and any thread may read them. The control thread owns the `Collector`, which gathers
 //! the values of all workers. A [`Snapshot`] is the data of one scrape. With the feature `admin` it
 //! converts to JSON (`to_json`), text (`to_text`), a log of HdrHistogram (`to_interval_log`) and
-//! Prometheus' formats (`to_prometheus`). [`summary()`] gives the lines that a server prints at its
-//! end.
+//! Prometheus' formats (`to_prometheus`). [`Snapshot::summary`] gives the lines that a server
+//! prints at its end.
 //!
 //! ```
-//! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};
+//! use forebay::metrics::{ALL_CLASSES, Percentile, Stage};
 //! use forebay::{Reply, Request, Server, handler_fn};
 //!
 //! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(1).bind()?;
@@ -20,7 +20,7 @@
 //! }
 //! let totals = running.stop()?.totals;
 //! assert_eq!(totals.fates.received, 0);
-//! assert!(summary(&totals).starts_with("received 0"));
+//! assert!(totals.summary().starts_with("received 0"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -58,7 +58,7 @@ pub use prometheus::Format;
 pub(crate) use prometheus::weight;
 #[cfg(feature = "admin")]
 pub(crate) use slow::{Slow, Tick, Unended};
-pub use snapshot::{ALL_CLASSES, Gauges, Latencies, Snapshot, summary};
+pub use snapshot::{ALL_CLASSES, Gauges, Latencies, Snapshot};
 #[cfg(feature = "admin")]
 pub(crate) use text::slow_text;
 pub(crate) use window::CLASS_BYTES;

@@ -164,6 +164,22 @@ impl Snapshot {
         iter::once(all).chain(shown.map(|class| (class_names.0[class], oldest[class].unwrap_or_default())))
     }
 
+    /// A few lines of text: the number of datagrams by fate, and the total latency of each class.
+    /// Fates without datagrams are left out. A figure that is unknown is shown as such.
+    pub fn summary(&self) -> String {
+        let fates = &self.fates;
+        let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
+        let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped.unwrap_or(0))];
+        let counted = ends.into_iter().chain(rest).filter(|(_, count)| *count > 0);
+        let mut text = format!("received {}", fates.received);
+        text.extend(counted.map(|(name, count)| format!(", {name} {count}")));
+        text += if fates.kernel_dropped.is_none() { ", kernel_dropped unknown\n" } else { "\n" };
+        if self.since_start.stage(Stage::Total)[0].1.count > 0 {
+            text += &blocks(Stage::Total, &self.since_start);
+        }
+        text
+    }
+
     /// Whether to show the series of `class`.
     pub(super) fn is_known(&self, class: usize) -> bool {
         class < CLASSES_FROM_THE_START || self.measured.has(Series::slowdown(class))
@@ -207,22 +223,6 @@ impl Latencies {
     }
 }
 
-/// A few lines of text: the number of datagrams by fate, and the total latency of each class. Fates
-/// without datagrams are left out. A figure that is unknown is shown as such.
-pub fn summary(snapshot: &Snapshot) -> String {
-    let fates = &snapshot.fates;
-    let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
-    let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped.unwrap_or(0))];
-    let counted = ends.into_iter().chain(rest).filter(|(_, count)| *count > 0);
-    let mut text = format!("received {}", fates.received);
-    text.extend(counted.map(|(name, count)| format!(", {name} {count}")));
-    text += if fates.kernel_dropped.is_none() { ", kernel_dropped unknown\n" } else { "\n" };
-    if snapshot.since_start.stage(Stage::Total)[0].1.count > 0 {
-        text += &blocks(Stage::Total, &snapshot.since_start);
-    }
-    text
-}
-
 /// A table of the percentiles of `stage` by class.
 pub(super) fn blocks(stage: Stage, latencies: &Latencies) -> String {
     let titles = ["count", "p50", "p99", "p99.9", "p99.95", "max"].map(|title| format!(" {title:>10}")).concat();
@@ -255,11 +255,11 @@ mod summary_tests {
         let mut collector = Collector::new(&metrics);
         let mut recorder = metrics.recorder(0);
         recorder.received(2);
-        assert_eq!(summary(&collector.snapshot(Gauges::default())), "received 2, in_flight 2\n");
+        assert_eq!(collector.snapshot(Gauges::default()).summary(), "received 2, in_flight 2\n");
         recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });
         recorder.ended(Fate::Failed);
         collector.collect();
-        let text = summary(&collector.snapshot(Gauges::default()));
+        let text = collector.snapshot(Gauges::default()).summary();
         assert_eq!(
             text,
             "received 2, answered 1, failed 1\n\

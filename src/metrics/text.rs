@@ -1,7 +1,7 @@
 //! `GET /latency?text` and `GET /slow?text`: the most useful figures as text. Columns are named
 //! after the JSON fields.
 
-use super::snapshot::{Snapshot, blocks, summary, time};
+use super::snapshot::{Snapshot, blocks, time};
 use super::window::Stage;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ impl Snapshot {
             about.workers,
             about.policy,
             oldest.collect::<String>(),
-            summary(self),
+            self.summary(),
         );
         text += &format!("\nLast 10 s\n{}\nLast 60 s\n", blocks(Stage::Total, &self.last_10s));
         text.extend(Stage::ALL.map(|stage| blocks(stage, &self.last_60s)));

@@ -2,6 +2,7 @@
 
 use super::Nanos;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// The form of a duration, for help and errors.
 pub(crate) const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
@@ -27,18 +28,21 @@ crate::time::show_as_text!(DurationError);
 /// Parses a decimal number, at least zero, with the unit `ns`, `us`, `ms`, `s`, `min` or `h`.
 /// Rounds to a nanosecond.
 ///
-/// # Errors
-/// Any other text, and a duration longer than 1,000 hours. A bare number is an error, because
-/// its unit would be a guess. So is `5m`, which some read as milliseconds.
-pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
-    let error = || DurationError::Form(text.to_owned());
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| error())?;
-    let (_, unit_ns) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(error)?;
-    // The cast saturates, so a number that is far too large still counts as too long.
-    let duration = Nanos::new((number * unit_ns).round() as u64);
-    if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
+/// Any other text is an error, and so is a duration longer than 1,000 hours. A bare number is an
+/// error, because its unit would be a guess. So is `5m`, which some read as milliseconds.
+impl FromStr for Nanos {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Nanos, DurationError> {
+        let error = || DurationError::Form(text.to_owned());
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| error())?;
+        let (_, unit_ns) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(error)?;
+        // The cast saturates, so a number that is far too large still counts as too long.
+        let duration = Nanos::new((number * unit_ns).round() as u64);
+        if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
+    }
 }
 
 /// Parses a duration with its unit, within `bounds`.
@@ -46,7 +50,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
 /// # Errors
 /// In words, for a text that is no duration, or one out of `bounds`.
 pub(crate) fn duration_within(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, String> {
-    match parse_duration(text) {
+    match text.parse::<Nanos>() {
         Ok(duration) if bounds.contains(&duration) => Ok(duration),
         Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
         Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
@@ -67,21 +71,21 @@ mod tests {
         for (text, ns) in
             [("500ns", 500), ("0.5us", 500), ("20 us", 20_000), ("2ms", 2_000_000), ("1.5s", 1_500_000_000), ("0s", 0)]
         {
-            assert_eq!(parse_duration(text), Ok(Nanos::new(ns)), "{text}");
+            assert_eq!(text.parse(), Ok(Nanos::new(ns)), "{text}");
         }
-        assert_eq!(parse_duration("2min"), Ok(Nanos::from_secs(120)));
-        assert_eq!(parse_duration("1h"), Ok(Nanos::from_secs(3_600)));
-        assert_eq!(parse_duration("1000h"), Ok(DURATION_MAX));
+        assert_eq!("2min".parse(), Ok(Nanos::from_secs(120)));
+        assert_eq!("1h".parse(), Ok(Nanos::from_secs(3_600)));
+        assert_eq!("1000h".parse(), Ok(DURATION_MAX));
     }
 
     #[test]
     fn refuses_what_could_be_misread_or_is_too_long() {
         for text in ["", "5", "us", "-1us", "1.2.3us", "5m", "1d", "1e3us", "20us ", "1h 30min", ".", ".s", "1µ"] {
-            let error = parse_duration(text).expect_err(text).to_string();
+            let error = text.parse::<Nanos>().expect_err(text).to_string();
             assert!(error.contains(DURATION_FORM), "{error}");
         }
         for text in ["1000.1h", "99999999999999h", "1000000000000000000000h", &format!("{}us", "9".repeat(400))] {
-            let error = parse_duration(text).expect_err(text).to_string();
+            let error = text.parse::<Nanos>().expect_err(text).to_string();
             assert!(error.contains(text) && error.contains("at most 1000h"), "{error}");
         }
     }
@@ -106,7 +110,7 @@ mod tests {
         #[test]
         fn what_is_shown_is_read_back(ns in prop_oneof![0_u64..10_000_000, 0_u64..2_600_000_000_000_000]) {
             let time = Nanos::new(ns);
-            prop_assert_eq!(parse_duration(&time.to_string()), Ok(time), "{}", time);
+            prop_assert_eq!(time.to_string().parse(), Ok(time), "{}", time);
             prop_assert!(time.to_string().is_ascii());
         }
     }

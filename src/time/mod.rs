@@ -2,9 +2,9 @@
 //! `sched`, which must not read a clock, can still calculate with time.
 //!
 //! ```
-//! use forebay::time::{Nanos, clock, parse_duration};
+//! use forebay::time::{Nanos, clock};
 //!
-//! assert_eq!(parse_duration("1.5ms"), Ok(Nanos::from_micros(1_500)));
+//! assert_eq!("1.5ms".parse(), Ok(Nanos::from_micros(1_500)));
 //! assert_eq!(Nanos::from_micros(1_500).to_string(), "1.5ms");
 //! let deadline = clock::now().plus(Nanos::from_millis(50));
 //! assert_eq!(clock::now().minus(deadline), Nanos::ZERO); // it has not passed
@@ -31,8 +31,8 @@ mod onset;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
+pub use duration::DurationError;
 pub(crate) use duration::duration_within;
-pub use duration::{DurationError, parse_duration};
 pub(crate) use onset::{Onset, QUIET, Turn};
 
 use crossbeam_utils::CachePadded;
@@ -130,8 +130,8 @@ impl From<Nanos> for Duration {
     }
 }
 
-/// Shows the exact time with a fitting unit, in ASCII: `50us`, `1.5s`. [`parse_duration`] reads it
-/// back.
+/// Shows the exact time with a fitting unit, in ASCII: `50us`, `1.5s`.
+/// [`parse`](str::parse) reads it back.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:?}", Duration::from(*self)).replace('µ', "u"))

@@ -52,7 +52,7 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let _ = print(&format!("{about}{announcement}\n"));
     let report = server.run(&*service)?;
     drop(tcp);
-    print(&forebay::metrics::summary(&report.totals))?;
+    print(&report.totals.summary())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 //! it.
 
 use super::{Overheads, STEP_MAX};
-use crate::time::parse_duration;
+use crate::time::Nanos;
 use std::fs::File;
 use std::io::Read as _;
 use toml::de::{DeTable, DeValue};
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Result<Overheads, String> {
     let mut overheads = Overheads::NONE;
     for (name, step) in overheads.steps_mut() {
         let written = text(name)?;
-        let time = parse_duration(written).ok().filter(|time| *time <= STEP_MAX);
+        let time = written.parse::<Nanos>().ok().filter(|time| *time <= STEP_MAX);
         *step = time.ok_or_else(|| format!("{name} is {written:?}, and has to be 0ns to {STEP_MAX}"))?;
     }
     Ok(overheads)

@@ -13,7 +13,7 @@ mod file {
     }
 }
 
-use crate::time::{Nanos, parse_duration};
+use crate::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
@@ -180,7 +180,7 @@ impl FromStr for Overheads {
         for (place, part) in text.split(',').map(str::trim).enumerate() {
             let error = || OverheadsError::Form(part.to_owned());
             if let Some((name, time)) = part.split_once('=').filter(|_| file_of(part).is_none()) {
-                let time = parse_duration(time.trim()).ok().filter(|time| *time <= STEP_MAX).ok_or_else(error)?;
+                let time = time.trim().parse::<Nanos>().ok().filter(|time| *time <= STEP_MAX).ok_or_else(error)?;
                 let mut steps = overheads.steps_mut();
                 let step = steps.iter_mut().find(|(step, _)| *step == name.trim()).ok_or_else(error)?;
                 *step.1 = time;

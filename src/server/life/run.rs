@@ -9,7 +9,7 @@ use super::stop::{Demands, LastResort, OnDrop, serve_signals};
 use super::threads::{PANICKED, Starter, Threads};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Service;
-use crate::metrics::{Collector, Snapshot, summary};
+use crate::metrics::{Collector, Snapshot};
 use crate::net::KernelLink;
 use crate::output;
 use crate::queue::ObjectPool;
@@ -268,7 +268,7 @@ fn last_snapshot(control: &dyn Probe, mut collector: Collector<'_>) -> Snapshot 
 /// Prints the summary and ends the process. It cannot return, because the scope would wait for a
 /// thread that does not end.
 fn exit(totals: &Snapshot) -> ! {
-    let printed = output::print(&summary(totals));
+    let printed = output::print(&totals.summary());
     output::flush_log();
     std::process::exit(match Ended::with(totals, true) {
         Ended::Forced => EXIT_STUCK,

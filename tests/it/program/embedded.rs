@@ -120,5 +120,5 @@ fn errors_print_as_text() {
     assert_text("polls".parse::<PolicyName>().map(drop));
     let config = Config::from_pairs([("listen", "192.0.2.1:9"), ("admin", "off")]).expect("a configuration");
     assert_text(Server::bind(&config).map(drop));
-    assert_text(forebay::time::parse_duration("1").map(drop));
+    assert_text("1".parse::<Nanos>().map(drop));
 }

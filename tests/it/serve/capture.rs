@@ -2,7 +2,7 @@
 //! received? Method: the only worker is held while a second request arrives.
 
 use crate::support::prelude::*;
-use forebay::time::parse_duration;
+use forebay::time::Nanos;
 
 /// The second request waits for at least this long.
 const HELD: Nanos = Nanos::from_millis(300);
@@ -28,7 +28,7 @@ fn a_capture_has_the_times_of_arrival() {
             // The first line is the header. The second word of each other line is the time of
             // arrival.
             let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
-            let came = lines.filter_map(|line| parse_duration(line.split(' ').nth(1)?).ok());
+            let came = lines.filter_map(|line| line.split(' ').nth(1)?.parse::<Nanos>().ok());
             let [first, second] = came.collect::<Vec<_>>()[..] else { return false };
             let apart = second.minus(first);
             // If the host delays the server, it reads two clocks at different times.

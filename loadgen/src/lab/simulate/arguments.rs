@@ -9,7 +9,7 @@ use crate::values::{COMPARED, list, number, pools, positive};
 use clap::Args;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{MaxWait, Objective};
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use std::path::PathBuf;
 
 /// Flags of `loadgen simulate`. A type written as a path (`std::option::Option`) is one value to
@@ -186,7 +186,7 @@ fn parse_loads(text: &str) -> Result<Vec<f64>, String> {
 
 fn pause(text: &str) -> Result<(Nanos, Nanos), String> {
     let parts = text.split_once(':').ok_or_else(|| format!("`{text}` is no pause: write AT:LENGTH, like 2s:1s"))?;
-    Ok((parse_duration(parts.0).map_err(|error| error.to_string())?, positive(parts.1)?))
+    Ok((parts.0.parse::<Nanos>().map_err(|error| error.to_string())?, positive(parts.1)?))
 }
 
 fn parse_groups(text: &str) -> Result<Option<usize>, String> {

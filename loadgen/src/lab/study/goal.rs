@@ -7,7 +7,7 @@ use crate::values::number;
 use forebay::fate::CLASS_NAMES;
 use forebay::inside::sched::estimate::ServiceTimes;
 use forebay::metrics::Percentile;
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -97,7 +97,7 @@ impl FromStr for Goal {
             };
             let limit = match figure {
                 "slowdown" => limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?,
-                "latency" => parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
+                "latency" => limit.parse::<Nanos>().ok().filter(|limit| *limit > Nanos::ZERO)?.as_micros_f64(),
                 _ => return None,
             };
             Some(Goal { percentile, class, is_latency: figure == "latency", limit })

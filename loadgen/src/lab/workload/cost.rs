@@ -3,7 +3,7 @@
 
 use super::{Class, lines};
 use forebay::fate::{CLASS_NAMES, CLASSES};
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use std::io::Read;
@@ -174,7 +174,7 @@ fn parse_line(line: &str) -> Result<(usize, Nanos), String> {
 
 /// The cost of one request.
 pub(super) fn parse_cost(text: &str) -> Result<Nanos, String> {
-    let cost = parse_duration(text).map_err(|error| error.to_string())?;
+    let cost = text.parse::<Nanos>().map_err(|error| error.to_string())?;
     let allowed = cost > Nanos::ZERO && cost <= COST_MAX;
     if allowed { Ok(cost) } else { Err(format!("`{text}` is out of range: a cost is 1ns to 1h")) }
 }

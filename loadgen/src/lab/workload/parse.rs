@@ -3,7 +3,7 @@
 use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, RECORDED_BYTES_MAX, VARIATION_MAX, Workload};
 use super::{cost, lines};
 use forebay::fate::CLASSES;
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use std::str::FromStr;
 
 /// The presets: workloads on which the literature compares schedulers. Each class has its share of
@@ -100,7 +100,7 @@ fn form(text: &str) -> Result<Vec<Class>, String> {
     if parts.len() != form.split(':').count() || parts.contains(&"") {
         return Err(wrong_parts(text, form));
     }
-    let cost = |part: &str| match parse_duration(part).map_err(|error| error.to_string())? {
+    let cost = |part: &str| match part.parse::<Nanos>().map_err(|error| error.to_string())? {
         cost if cost > Nanos::ZERO && cost <= COST_MAX => Ok(cost),
         _ => Err(format!("`{part}` in `{text}` is out of range: a cost is 1ns to 1h")),
     };

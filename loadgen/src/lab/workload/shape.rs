@@ -2,7 +2,7 @@
 //! long run.
 
 use super::{Recording, Trace};
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
 use std::f64::consts::TAU;
@@ -144,7 +144,7 @@ fn number(text: &str, from: f64, to: f64, name: &str) -> Result<f64, String> {
 }
 
 fn phase(text: &str) -> Result<Nanos, String> {
-    let time = parse_duration(text).ok().filter(|time| (PHASE_MIN..=PHASE_MAX).contains(time));
+    let time = text.parse::<Nanos>().ok().filter(|time| (PHASE_MIN..=PHASE_MAX).contains(time));
     time.ok_or_else(|| format!("`{text}` must be a time from {PHASE_MIN} to {PHASE_MAX}, like 2ms"))
 }
 

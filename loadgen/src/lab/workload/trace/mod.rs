@@ -6,7 +6,7 @@ use forebay::fate::CLASSES;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::trace::SCHEMA;
 pub use forebay::inside::trace::{Trace, TraceRequest};
-use forebay::time::{Nanos, parse_duration};
+use forebay::time::Nanos;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -114,7 +114,7 @@ fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
         [intended, sent, class, cost, flow, socket, source] => (intended, sent, class, cost, flow, socket, source),
         _ => return Err(format!("it has {} words: write {LINE}", words.len())),
     };
-    let time = |text: &str| parse_duration(text).map_err(|error| error.to_string());
+    let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
     let number = |text: &str, name: &str| {
         text.parse::<u16>().map_err(|_| format!("`{text}` is no {name}: write a number from 0 to {}", u16::MAX))
     };
@@ -200,7 +200,7 @@ fn overheads(text: &str) -> Result<Overheads, String> {
 }
 
 fn time(key: &str, text: &str) -> Result<Nanos, String> {
-    parse_duration(text).map_err(|error| format!("{key}: {error}"))
+    text.parse::<Nanos>().map_err(|error| format!("{key}: {error}"))
 }
 
 #[cfg(test)]
