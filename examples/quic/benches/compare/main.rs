@@ -15,6 +15,7 @@ mod rival;
 #[path = "../../tests/it/support.rs"]
 mod support;
 
+use forebay::inside::runtime::step_back;
 use forebay::output::print;
 use forebay::time::{Nanos, clock};
 use std::process::Command;
@@ -22,6 +23,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 use support::{Server, ask, request, run};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -46,9 +51,6 @@ const BULK: u32 = 64_000_000;
 /// The servers: quinn with one and two threads, and with handshakes on a thread of the lowest
 /// priority; and s2n-quic with its TLS on one.
 const SERVERS: [&str; 5] = ["forebay", "quinn", "quinn-2", "quinn-aside", "s2n"];
-
-/// The nice value of the thread that makes handshakes.
-const NICE: i32 = 19;
 
 /// A client that uses more of its CPU than this may be what is slow.
 const CLIENT_CPU_MAX: f64 = 0.85;
@@ -104,7 +106,8 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Op
     let (begin, begun) = channel();
     thread::scope(|scope| {
         let shaking = scope.spawn(move || shake(server, &begun, handshakes));
-        run(async {
+        // A thread of its own, because the next server would inherit the priority.
+        scope.spawn(|| run(async {
             let mut clients = Vec::new();
             for _ in 0..CONNECTIONS {
                 let client = server.client();
@@ -115,6 +118,7 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Op
                 Some(kind) => Some(hostile::Hostile::begin(kind, server).await),
                 None => None,
             };
+            hurry();
             let (used, began) = (used_by(server), clock::now());
             begin.send(began).expect("the other thread waits for it");
             let count = CONNECTIONS as u32;
@@ -145,7 +149,7 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Op
                 "{name}, {handshakes}/s: {verdict}{lost} of {asked} lost, {p50} {p99} {p999}; {count} handshakes {h50} {h99}; \
                  CPU {cpu:.3}, client {own:.2}; {memory} MiB more; {bulk}\n",
             );
-        });
+        }));
     });
     line
 }
@@ -153,8 +157,7 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Op
 /// Makes handshakes from the time on that `begun` tells. Returns how long they took. The thread has
 /// the lowest priority: so a handshake does not delay the questions in the client.
 fn shake(server: &Server, begun: &Receiver<Nanos>, handshakes: u32) -> Vec<Nanos> {
-    // Every thread may lower its own priority, so this does not fail.
-    let _ = rustix::process::setpriority_process(None, NICE);
+    step_back();
     let mut shaken = Vec::new();
     run(async {
         let Ok(began) = begun.recv() else { return };
@@ -173,11 +176,19 @@ fn shake(server: &Server, begun: &Receiver<Nanos>, handshakes: u32) -> Vec<Nanos
     shaken
 }
 
+/// Gives this thread and those that it starts real-time priority, as far as the system allows.
+/// Otherwise the client would measure how long it waits for its own handshakes.
+fn hurry() {
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo);
+}
+
 /// Sends each time after `began` when it has come. A thread does this: the runtime's own timers may
 /// be a millisecond late.
 fn schedule(began: Nanos, all: impl Iterator<Item = Duration> + Send + 'static) -> UnboundedReceiver<Nanos> {
     let (sender, receiver) = unbounded_channel();
     thread::spawn(move || {
+        hurry();
         for after in all {
             let intended = began.plus(after.into());
             thread::sleep(intended.minus(clock::now()).into());

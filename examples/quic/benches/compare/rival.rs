@@ -1,6 +1,7 @@
 //! The same application on quinn and on s2n-quic, both on tokio.
 
 use bytes::Buf as _;
+use forebay::inside::runtime::step_back;
 use forebay::output::print;
 use forebay_quic::tls;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream};
@@ -32,11 +33,6 @@ pub(crate) fn serve(name: &str) -> Answer {
 
 fn tokio_of(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(threads).enable_all().build()
-}
-
-/// Lowers this thread's priority as far as Forebay lowers that of its helpers.
-fn step_back() {
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 fn print_address(address: std::net::SocketAddr) -> io::Result<()> {
