@@ -97,7 +97,8 @@ pub(crate) trait Profile: Debug + Send + Sync {
         &[]
     }
 
-    /// Appends the datagram of an attempt (from 0) at `request`, whose number is `id`.
+    /// Appends the datagram of an attempt (from 0) at `request`, whose number is `id`. `into` may
+    /// already hold datagrams of the same flow.
     fn write(&self, run: Common, id: u64, attempt: u8, request: &Arrival, into: &mut Vec<u8>);
 
     /// What `reply` tells. `None` if it is no reply of this protocol, or one of another run.
@@ -295,6 +296,25 @@ mod tests {
             let of_a_request = [&asked[..4], &reply[4..]].concat();
             assert_eq!(read(RUN, &of_a_request), None, "{text}: of the kind of a request");
             assert!((0..reply.len()).all(|length| read(RUN, &reply[..length]).is_none()), "{text}: cut off");
+        }
+    }
+
+    // Is a datagram the same behind others? Those of a flow that are due together share a buffer.
+    #[test]
+    fn a_datagram_is_the_same_behind_others() {
+        for text in ["bench", "ntp", "stun", "coap", "quic-versions", "bittorrent", "sessions"] {
+            let [alone, behind]: [Chosen; 2] = [(); 2].map(|()| text.parse().expect("a profile"));
+            let write = |chosen: &Chosen, id: u64, into: &mut Vec<u8>| {
+                let request = Arrival { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 0, class: u8::from(id == 1) };
+                chosen.profile.write(RUN, id, 0, &request, into);
+            };
+            let mut together = Vec::new();
+            for id in 0..4 {
+                let (begin, mut datagram) = (together.len(), Vec::new());
+                write(&alone, id, &mut datagram);
+                write(&behind, id, &mut together);
+                assert_eq!(together.get(begin..), Some(&datagram[..]), "{text}: datagram {id}");
+            }
         }
     }
 

@@ -22,7 +22,7 @@ impl Profile for Ntp {
 
     fn write(&self, run: Common, id: u64, _: u8, _: &Arrival, into: &mut Vec<u8>) {
         into.push(QUESTION);
-        into.resize(MESSAGE_BYTES - 8, 0);
+        into.extend([0; MESSAGE_BYTES - 9]);
         into.extend(run.stamp(id));
     }
 

@@ -25,13 +25,14 @@ impl Profile for Quic {
     }
 
     fn write(&self, run: Common, id: u64, _: u8, _: &Arrival, into: &mut Vec<u8>) {
+        let end = into.len() + PACKET_BYTES;
         into.push(LONG_HEADER);
         into.extend(RESERVED);
         for _ in ["destination", "source"] {
             into.push(STAMP_BYTES);
             into.extend(run.stamp(id));
         }
-        into.resize(PACKET_BYTES, 0);
+        into.resize(end, 0);
     }
 
     fn read(&self, run: Common, reply: &[u8]) -> Option<Told> {

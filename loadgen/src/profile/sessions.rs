@@ -50,15 +50,16 @@ impl Profile for Sessions {
     fn write(&self, run: Common, id: u64, _: u8, request: &Arrival, into: &mut Vec<u8>) {
         if request.class == HANDSHAKE {
             into.push(b'H');
-            into.resize(HELLO_BYTES, 0);
+            into.extend([0; HELLO_BYTES - 1]);
             return;
         }
+        let begin = into.len();
         into.push(b'D');
         into.extend(run.kept.to_be_bytes());
         // Numbers of a session rise, and 0 is none.
         into.extend((id + 1).to_be_bytes());
         into.extend(run.stamp(id));
-        into.extend(tag(run.kept, into));
+        into.extend(tag(run.kept, &into[begin..]));
     }
 
     fn read(&self, run: Common, reply: &[u8]) -> Option<Told> {
