@@ -44,3 +44,31 @@ fn a_slow_start_is_left_out() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("s more than --warmup left out"), "{text}");
 }
+
+// Do replies count that came in time, while the generator stood still until its timeout had passed?
+// Method: a server that answers once the generator is stopped.
+#[test]
+fn replies_to_a_generator_that_stands_still_count() {
+    let (server, address) = bound();
+    let answer = |wait, before: &dyn Fn()| {
+        server.set_read_timeout(Some(Duration::from_millis(wait))).expect("a timeout");
+        let (mut buffer, mut asked) = ([0; 2_048], Vec::new());
+        while let Ok((bytes, client)) = server.recv_from(&mut buffer) {
+            asked.push((buffer[..bytes].to_vec(), client));
+            server.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        }
+        before();
+        for (datagram, client) in &asked {
+            reply(&server, datagram, *client);
+        }
+        asked.len()
+    };
+    let generator = Generator::start(address, "--rate 100 --duration 500ms --warmup 0s --timeout 2s --percentile 50");
+    assert!(answer(20_000, &|| kill(generator.id(), Signal::SIGSTOP).expect("a running process")) > 0);
+    std::thread::sleep(Duration::from_secs(2));
+    kill(generator.id(), Signal::SIGCONT).expect("a stopped process");
+    // The host may have held back the sender.
+    answer(1, &|| ());
+    let run = generator.finish();
+    assert_eq!(run.report["fates"]["lost"], 0, "{}", run.report["fates"]);
+}

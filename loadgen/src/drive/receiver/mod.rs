@@ -150,11 +150,11 @@ impl<'a> Receiver<'a> {
             let Some(outstanding) = self.live.outstanding() else {
                 continue;
             };
-            let now = clock::now();
             let wait = if interrupt.is_raised() { INTERRUPTED_WAIT.min(timeout) } else { timeout };
             let is_over = match retrying {
                 true => self.clients.over >= self.live.sent(),
-                false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
+                // Sockets were read after `began`: this thread may have stood still since.
+                false => outstanding == 0 || began >= *give_up_at.get_or_insert_with(|| clock::now().plus(wait)),
             };
             if is_over {
                 let (attempts, ambiguous) = (self.clients.counts(self.live.sent()), self.matching.ambiguous);
