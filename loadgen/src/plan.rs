@@ -43,6 +43,8 @@ pub struct Plan {
     pub start_at: Option<Nanos>,
     /// The number of source ports, at least 1.
     pub flows: u16,
+    /// The number of sending threads, at least 1 and at most `flows`.
+    pub threads: u16,
     /// The addresses that flows send from; `None` = the system chooses one.
     pub sources: Option<Network>,
     /// The factor on every cost, at least 1.
@@ -141,9 +143,15 @@ impl Plan {
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
         let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
         let replay = replay.map(Arc::new);
-        let RunArguments { from: sources, until_known, find_warmup: finds_warmup, start_at, .. } = *arguments;
+        let RunArguments { from: sources, threads, until_known, find_warmup: finds_warmup, start_at, .. } = *arguments;
+        if threads > plan.flows {
+            return Err(Failure::usage(format!(
+                "--threads is {threads}, but --flows {}: each thread needs a flow of its own",
+                plan.flows
+            )));
+        }
         let plan = Plan { percentile: plan.percentile.or(until_known), until_known, finds_warmup, ..plan };
-        Ok(Plan { profile, replay, sources, start_at, deadline_us, retrying, ..plan })
+        Ok(Plan { profile, replay, threads, sources, start_at, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share. The server has these overheads. `beside` is the
@@ -184,6 +192,7 @@ impl Plan {
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
+            threads: 1,
             sources: None,
             start_at: None,
             time_scale,
@@ -235,11 +244,11 @@ impl Plan {
         format!("{}{then}{}", self.workload.name(), self.arrivals.told())
     }
 
-    /// How many CPUs of this process the server's workers do not use; 0 if the number of workers is
-    /// unknown.
+    /// How many CPUs of this process the server's workers leave to each sending thread and its
+    /// receiver; 0 if the number of workers is unknown.
     pub fn spare_cpus(&self) -> usize {
         let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
-        self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)))
+        self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)) / usize::from(self.threads))
     }
 }
 
@@ -378,6 +387,7 @@ mod tests {
         assert_eq!(Plan { workers: Some(1), ..plan.clone() }.spare_cpus(), cpus() - 1);
         let apart = Plan { server_apart: true, ..plan };
         assert_eq!(apart.spare_cpus(), cpus());
+        assert_eq!(Plan { threads: 2, ..apart.clone() }.spare_cpus(), cpus() / 2, "they share them");
         assert_eq!(Plan { workers: None, ..apart }.spare_cpus(), 0, "nobody knows the workers");
     }
 

@@ -3,13 +3,12 @@
 
 use crate::arguments::RunArguments;
 use crate::drive::cutoff::Cutoff;
-use crate::drive::live::Live;
+use crate::drive::parts::{Part, Parts, join};
 use crate::drive::probe::Probe;
-use crate::drive::receiver::{Receiver, Replies};
+use crate::drive::receiver::Receiver;
 use crate::drive::retries::Clients;
-use crate::drive::schedule::Request;
-use crate::drive::sender::{Sender, Sent};
-use crate::drive::threads::exchange;
+use crate::drive::sender::Sender;
+use crate::drive::threads::{Exchanged, exchange};
 use crate::drive::until::Until;
 use crate::drive::{Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
@@ -24,7 +23,7 @@ use crate::report::slo;
 use crate::report::validity::Facts;
 use crate::report::warmup;
 use crate::text::escaped;
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use forebay::metrics::Percentile;
 use forebay::output::unstarted;
 use forebay::time::{Nanos, clock};
@@ -116,20 +115,20 @@ pub(crate) fn execute_on(
     progress: Progress,
 ) -> Result<Outcome, Failure> {
     let schedule = schedule::draw(plan)?;
+    let parts = Parts::split(&schedule, plan.threads, plan.until_known.is_some());
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
     // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
     probe.look();
     let start = clock::now().plus(plan.start_at.unwrap_or(Nanos::ZERO).minus(clock::realtime()).max(LEAD));
-    let (mut sent, replies, cut_off) = exchange_all(plan, &schedule, start, sockets, &of_run, &mut probe, &progress)?;
+    let (outcomes, cut_off) = exchange_all(plan, &parts, start, sockets, &of_run, &mut probe, &progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
+    let (schedule, sent, replies) = join(schedule, outcomes);
     let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64 + replies.taken;
-    let retries = replies.taken + replies.errors.values().sum::<u64>();
-    replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
     let by_core_time = plan.by_core_time && probe.is_emulated() && plan.retrying.max == 0;
     let reply_price = by_core_time.then(|| plan.overheads.times(plan.time_scale).send);
@@ -145,7 +144,7 @@ pub(crate) fn execute_on(
         knows_alone: !plan.is_round,
         pacer: sent.pacer,
         own_socket_drops,
-        attempted: sent.slips.len() as u64 + retries,
+        attempted: accepted + sent.errors.values().sum::<u64>(),
         attempts: replies.attempts,
         send_errors: sent.errors.clone(),
         send_buffer_errors: send_buffer_errors.map_err(|error| format!("{error:#}")),
@@ -184,50 +183,60 @@ fn counted(plan: &Plan, exchange: &Exchange) -> Nanos {
 /// ends. If the run can no longer be valid, it ends the run and returns the reason.
 fn exchange_all(
     plan: &Plan,
-    schedule: &[Request],
+    parts: &Parts<'_>,
     start: Nanos,
     sockets: &[UdpSocket],
     interrupt: &Interrupt,
     probe: &mut Probe<'_>,
     progress: &Progress,
-) -> Result<(Sent, Replies, Option<String>), Failure> {
+) -> Result<(Vec<Exchanged>, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
     // for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0, kept: 0 };
     let kept: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::default()).collect();
-    let datagrams = Datagrams { profile: &*plan.profile.profile, common, kept: &kept };
-    let live = Live::of(plan.until_known.map_or(0, |_| schedule.len()));
-    let timeout = schedule::timeout(plan, schedule);
-    let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
+    let datagrams = Datagrams { profile: &*plan.profile.profile, common, kept: &kept, numbers: &[] };
+    let timeout = schedule::timeout(plan, parts.whole);
     thread::scope(|scope| {
-        let exchanging = thread::Builder::new().name("sender".to_owned()).spawn_scoped(scope, || {
-            let receiver = Receiver::new(sockets, clients, datagrams, &live)?;
-            let sender = Sender { schedule, sockets, start, live: &live, interrupt };
-            exchange(sender, datagrams, receiver, timeout, plan.spare_cpus())
-        });
-        let exchanging = exchanging.map_err(|error| anyhow!(unstarted("the sender", &error)))?;
+        let exchange_part = |nth: usize| {
+            let Part { schedule, numbers, live } = &parts.parts[nth];
+            let datagrams = Datagrams { numbers, ..datagrams };
+            // Clients draw pauses by the place of a request in its part.
+            let seed = plan.seed.wrapping_add(nth as u64);
+            let clients = Clients::new(schedule, plan.retrying, seed, start, plan.warmup, timeout);
+            let sender = Sender { schedule, sockets, start, live, interrupt };
+            let flows = (nth..sockets.len()).step_by(parts.parts.len());
+            let thread = thread::Builder::new().name("sender".to_owned()).spawn_scoped(scope, move || {
+                let receiver = Receiver::new(sockets, flows, clients, datagrams, live);
+                // Without one part the others need not send.
+                receiver
+                    .and_then(|receiver| exchange(sender, datagrams, receiver, timeout, plan.spare_cpus()))
+                    .inspect_err(|_| interrupt.raise())
+            });
+            thread.map_err(|error| anyhow!(unstarted("the sender", &error))).inspect_err(|_| interrupt.raise())
+        };
+        let exchanging = (0..parts.parts.len()).map(exchange_part).collect::<Result<Vec<_>>>()?;
         let mut warming_up = plan.warmup > Nanos::ZERO;
-        let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
-        let mut until = Until::new(plan, schedule, timeout, memory_of(plan, schedule, plan.load()));
-        while !exchanging.is_finished() {
+        let (mut cutoff, mut cut_off) = (Cutoff::new(parts), None);
+        let mut until = Until::new(plan, parts, timeout, memory_of(plan, parts.whole, plan.load()));
+        while exchanging.iter().any(|part| !part.is_finished()) {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
                 probe.start_counting();
                 warming_up = false;
             }
-            progress.show(elapsed, &live);
-            if until.is_known(elapsed, &live) {
-                live.end_sending();
+            progress.show(elapsed, &parts.live());
+            if until.is_known(elapsed) {
+                parts.end_sending();
             }
             if cut_off.is_none() && !interrupt.is_raised() {
-                cut_off = cutoff.reason(elapsed, &live);
+                cut_off = cutoff.reason(elapsed);
                 cut_off.iter().for_each(|_| interrupt.raise());
             }
             thread::park_timeout(LOOK);
         }
-        let (sent, replies) = exchanging.join().expect("the sender does not panic")?;
-        Ok((sent, replies, cut_off))
+        let outcomes = exchanging.into_iter().map(|part| part.join().expect("the sender does not panic"));
+        Ok((outcomes.collect::<Result<_>>()?, cut_off))
     })
 }
 

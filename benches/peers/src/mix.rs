@@ -159,6 +159,7 @@ impl Mix {
             duration: duration.times(self.longer),
             warmup,
             flows: 32 * cores,
+            threads: 1,
             time_scale,
             timeout: Some(TIMEOUT),
             retrying: Retrying::default(),

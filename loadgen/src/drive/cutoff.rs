@@ -1,7 +1,7 @@
 //! Ends a run early that can no longer become valid.
 
 use crate::drive::live::Live;
-use crate::drive::schedule::Request;
+use crate::drive::parts::Parts;
 use forebay::time::Nanos;
 
 /// If a server does not answer for this long plus the largest cost, it is gone. If a sender is this
@@ -14,7 +14,7 @@ const UNANSWERED_MIN: u64 = 10;
 /// Watches a run for reasons to end it.
 #[derive(Debug)]
 pub(crate) struct Cutoff<'a> {
-    schedule: &'a [Request],
+    parts: &'a Parts<'a>,
     silence_max: Nanos,
     /// The send time of the first request sent after the last answer.
     waiting_since: Option<Nanos>,
@@ -23,16 +23,17 @@ pub(crate) struct Cutoff<'a> {
 }
 
 impl<'a> Cutoff<'a> {
-    /// A cutoff for a run of `schedule`.
-    pub(crate) fn new(schedule: &'a [Request]) -> Cutoff<'a> {
-        let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
+    /// A cutoff for a run of `parts`.
+    pub(crate) fn new(parts: &'a Parts<'a>) -> Cutoff<'a> {
+        let largest = parts.whole.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
         let silence_max = PATIENCE.plus(largest);
-        Cutoff { schedule, silence_max, waiting_since: None, replied: 0, sent_at_last_reply: 0 }
+        Cutoff { parts, silence_max, waiting_since: None, replied: 0, sent_at_last_reply: 0 }
     }
 
     /// The reason to end the run at `elapsed` after its start; `None` if there is none.
-    pub(crate) fn reason(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {
-        self.refusal(elapsed, live).or_else(|| self.silence(elapsed, live)).or_else(|| self.lateness(elapsed, live))
+    pub(crate) fn reason(&mut self, elapsed: Nanos) -> Option<String> {
+        let live = &self.parts.live();
+        self.refusal(elapsed, live).or_else(|| self.silence(elapsed, live)).or_else(|| self.lateness(elapsed))
     }
 
     /// Reports a refused connection, unless the server has answered before and may come back.
@@ -63,9 +64,8 @@ impl<'a> Cutoff<'a> {
         })
     }
 
-    fn lateness(&self, elapsed: Nanos, live: &Live) -> Option<String> {
-        let next = usize::try_from(live.sent()).ok().and_then(|sent| self.schedule.get(sent))?;
-        let late = elapsed.minus(next.at);
+    fn lateness(&self, elapsed: Nanos) -> Option<String> {
+        let late = self.parts.late(elapsed);
         (late >= PATIENCE).then(|| {
             format!(
                 "the run was ended after {:.1} s, when the generator was {:.1} s behind its schedule: lower --rate or --load, \
@@ -80,6 +80,7 @@ impl<'a> Cutoff<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
 
     /// A schedule of one request every 100 ms for 20 s, each of this cost.
     fn schedule(cost: Nanos) -> Vec<Request> {
@@ -93,7 +94,8 @@ mod tests {
         sends: impl Fn(u64) -> bool,
         answers: impl Fn(u64) -> bool,
     ) -> Option<(u64, String)> {
-        let (live, mut cutoff) = (Live::default(), Cutoff::new(schedule));
+        let parts = Parts::split(schedule, 1, false);
+        let (live, mut cutoff) = (&parts.parts[0].live, Cutoff::new(&parts));
         let mut sent = 0;
         for now in (0..30_000).step_by(50) {
             while sent < schedule.len() as u64 && schedule[sent as usize].at <= Nanos::from_millis(now) && sends(sent) {
@@ -103,7 +105,7 @@ mod tests {
                 }
                 sent += 1;
             }
-            if let Some(reason) = cutoff.reason(Nanos::from_millis(now), &live) {
+            if let Some(reason) = cutoff.reason(Nanos::from_millis(now)) {
                 return Some((now, reason));
             }
         }

@@ -45,6 +45,24 @@ impl Live {
         Live { latencies, bins, ..Live::default() }
     }
 
+    /// The sums of `lives`, at this moment.
+    pub(crate) fn sum<'a>(lives: impl Iterator<Item = &'a Live>) -> Live {
+        let sum = Live::of(0);
+        for live in lives {
+            // Ordering: figures for display.
+            sum.counts().zip(live.counts()).for_each(|(to, of)| {
+                to.fetch_add(of.load(Ordering::Relaxed), Ordering::Relaxed);
+            });
+            sum.port_refused.fetch_or(live.port_refused.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        sum
+    }
+
+    /// What adds up. As in `taken`, what was not sent is read before what was.
+    fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
+        [&self.unsendable, &self.sent, &self.replied, &self.lost].into_iter().chain(&self.bins)
+    }
+
     /// Notes the latency of request `id`, which is answered.
     pub(crate) fn note_latency(&self, id: usize, took: Nanos) {
         if let Some(bin) = self.bins.get(bin(took)) {

@@ -5,6 +5,7 @@ pub mod flows;
 pub(crate) mod live;
 pub(crate) mod own_kernel;
 pub(crate) mod pacer;
+pub(crate) mod parts;
 pub(crate) mod probe;
 pub mod receiver;
 pub mod reconciled;

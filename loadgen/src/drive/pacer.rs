@@ -17,8 +17,9 @@ use thread_priority::{
     thread_native_id,
 };
 
-/// How the sending thread gets its CPU in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
+/// How a sending thread gets its CPU in time. Those of one run differ only if the system refuses
+/// some of them real-time priority; the largest is the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pacer {
     /// It sleeps between sends. When it wakes it runs before every ordinary thread (`SCHED_FIFO`,

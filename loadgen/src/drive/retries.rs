@@ -303,6 +303,21 @@ impl AttemptCounts {
         self.after_shed + self.after_timeout
     }
 
+    /// The counts of both together.
+    pub(crate) fn plus(self, other: AttemptCounts) -> AttemptCounts {
+        AttemptCounts {
+            sent: self.sent + other.sent,
+            answered: self.answered + other.answered,
+            shed: self.shed + other.shed,
+            refused: self.refused + other.refused,
+            failed: self.failed + other.failed,
+            unanswered: self.unanswered + other.unanswered,
+            after_shed: self.after_shed + other.after_shed,
+            after_timeout: self.after_timeout + other.after_timeout,
+            late: self.late + other.late,
+        }
+    }
+
     /// The mean number of attempts of a request.
     pub(crate) fn per_request(&self) -> f64 {
         self.sent as f64 / (self.sent - self.retries()).max(1) as f64

@@ -8,7 +8,8 @@ use forebay::time::Nanos;
 use std::mem;
 use std::ops::Range;
 
-/// The most requests in one run: each needs about 130 bytes with its records.
+/// The most requests in one run: each needs about 130 bytes with its records, and with several
+/// threads twice as much.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request of a schedule, with its time after the start of the run, and its cost multiplied by
@@ -20,6 +21,15 @@ pub use crate::lab::workload::Arrival as Request;
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
+}
+
+/// The place of the request with this number among the requests that one thread sends, which have
+/// these `numbers` in the whole schedule. Without numbers they are all of it.
+pub(crate) fn place(numbers: &[u32], number: u64) -> Option<usize> {
+    match numbers {
+        [] => usize::try_from(number).ok(),
+        _ => numbers.binary_search(&u32::try_from(number).ok()?).ok(),
+    }
 }
 
 /// Draws the arrivals of `plan`, warm-up included, in the order of their times.

@@ -261,7 +261,7 @@ mod tests {
             let start = clock::now();
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let common = Common { session: 0, deadline_us: 0, may_repeat: false, kept: 0 };
-            let datagrams = Datagrams { profile: &Numbers(Arc::clone(&live)), common, kept: &[] };
+            let datagrams = Datagrams { profile: &Numbers(Arc::clone(&live)), common, kept: &[], numbers: &[] };
             let (mut batch, mut sent) = (Batch { is_gso_off, ..Batch::default() }, Sent::default());
             sender.send_due(clock::now(), datagrams, &mut batch, &mut sent);
             let mut buffer = [0; 256];

@@ -10,6 +10,9 @@ use forebay::output::unstarted;
 use forebay::time::Nanos;
 use std::thread;
 
+/// What a sender and its receiver have recorded.
+pub(crate) type Exchanged = (Sent, Replies);
+
 /// Sends the requests with `sender`, as `datagrams`, and receives with `receiver` until no reply is
 /// awaited any more, at most `timeout` after the last send. `spare_cpus` is the number of CPUs that
 /// the server's workers do not use.
@@ -22,7 +25,7 @@ pub(crate) fn exchange(
     receiver: Receiver<'_>,
     timeout: Nanos,
     spare_cpus: usize,
-) -> Result<(Sent, Replies)> {
+) -> Result<Exchanged> {
     if spare_cpus == 1 {
         return in_turn(sender, datagrams, receiver, timeout);
     }
@@ -43,7 +46,7 @@ fn in_turn(
     datagrams: Datagrams<'_>,
     mut receiver: Receiver<'_>,
     timeout: Nanos,
-) -> Result<(Sent, Replies)> {
+) -> Result<Exchanged> {
     let mut looked = Ok(());
     let sent = sender.send(Pacer::Alternating, datagrams, || {
         if looked.is_ok() {
@@ -107,7 +110,7 @@ mod tests {
             let patience = Nanos::from_millis(10);
             let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, patience);
             let datagrams = test_datagrams(7 << 8);
-            let receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
+            let receiver = Receiver::new(&sockets, 0..2, clients, datagrams, &live).expect("a poll of two flows");
             let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
             let (sent, replies) = thread::scope(|scope| {
                 scope.spawn(|| answer(&server, vec![0, 7], &is_over));

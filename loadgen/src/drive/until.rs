@@ -6,8 +6,7 @@
 //! narrow. A look takes the requests that were due before a time, once each has its answer
 //! or is late.
 
-use crate::drive::live::Live;
-use crate::drive::schedule::Request;
+use crate::drive::parts::Parts;
 use crate::lab::stats::{Batches, Interval, Memory};
 use crate::plan::Plan;
 use forebay::time::Nanos;
@@ -25,7 +24,7 @@ pub(crate) fn is_narrow(Interval { low, high }: Interval) -> bool {
 /// Watches a run until a percentile is known.
 #[derive(Debug)]
 pub(crate) struct Until<'a> {
-    schedule: &'a [Request],
+    parts: &'a Parts<'a>,
     plan: &'a Plan,
     memory: Memory,
     timeout: Nanos,
@@ -37,19 +36,19 @@ pub(crate) struct Until<'a> {
 }
 
 impl<'a> Until<'a> {
-    /// For a run of `schedule` as in `plan`, of a queue with this `memory`.
-    pub(crate) fn new(plan: &'a Plan, schedule: &'a [Request], timeout: Nanos, memory: Memory) -> Until<'a> {
+    /// For a run of `parts` as in `plan`, of a queue with this `memory`.
+    pub(crate) fn new(plan: &'a Plan, parts: &'a Parts<'a>, timeout: Nanos, memory: Memory) -> Until<'a> {
         let (next, latencies) = (plan.warmup.plus(FIRST), Batches::default());
-        Until { schedule, plan, memory, timeout, next, latencies, taken: 0, was_narrow: false }
+        Until { parts, plan, memory, timeout, next, latencies, taken: 0, was_narrow: false }
     }
 
     /// Whether the percentile is known `elapsed` after the start. Without one, never.
-    pub(crate) fn is_known(&mut self, elapsed: Nanos, live: &Live) -> bool {
+    pub(crate) fn is_known(&mut self, elapsed: Nanos) -> bool {
         let percentile = self.plan.until_known.filter(|_| elapsed >= self.next.plus(self.timeout));
         let (Some(percentile), warmup) = (percentile, self.plan.warmup) else { return false };
-        while let Some(request) = self.schedule.get(self.taken).filter(|request| request.at < self.next) {
+        while let Some(request) = self.parts.whole.get(self.taken).filter(|request| request.at < self.next) {
             if request.at >= warmup {
-                let took = live.latency(self.taken).filter(|took| *took <= self.timeout);
+                let took = self.parts.latency(self.taken).filter(|took| *took <= self.timeout);
                 self.latencies.record(0, took.map_or(f64::INFINITY, Nanos::as_micros_f64));
             }
             self.taken += 1;
@@ -63,6 +62,7 @@ impl<'a> Until<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
     use crate::plan::test_plan;
     use forebay::metrics::Percentile;
     use rand::SeedableRng;
@@ -88,14 +88,15 @@ mod tests {
         let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::new(1), flow: 0, class: 0 };
         let schedule: Vec<Request> = (0..REQUESTS).map(request).collect();
         let plan = Plan { until_known: Some(Percentile::P99), warmup: Nanos::ZERO, ..test_plan() };
-        let (live, mut values) = (Live::of(schedule.len()), Vec::new());
-        let mut until = Until::new(&plan, &schedule, Nanos::from_secs(1), Memory::of_queue(0.5, 2.0));
+        let parts = Parts::split(&schedule, 1, true);
+        let (live, mut values) = (&parts.parts[0].live, Vec::new());
+        let mut until = Until::new(&plan, &parts, Nanos::from_secs(1), Memory::of_queue(0.5, 2.0));
         for second in 0..REQUESTS / 1_000 {
             for id in second * 1_000..(second + 1) * 1_000 {
                 values.push(latency());
                 live.note_latency(id as usize, Nanos::new((values[id as usize] * 200_000.0) as u64));
             }
-            if until.is_known(Nanos::from_secs(second + 1), &live) {
+            if until.is_known(Nanos::from_secs(second + 1)) {
                 values.sort_unstable_by(f64::total_cmp);
                 return (values[values.len() * 99 / 100], second as f64);
             }
@@ -121,14 +122,15 @@ mod tests {
             .map(|ms| Request { at: Nanos::from_millis(ms), cost: Nanos::new(1), flow: 0, class: 0 })
             .collect();
         let plan = Plan { until_known: Some(Percentile::P50), warmup: Nanos::ZERO, ..test_plan() };
-        let (live, timeout) = (Live::of(schedule.len()), Nanos::from_secs(1));
-        let mut until = Until::new(&plan, &schedule, timeout, Memory::UNKNOWN);
+        let parts = Parts::split(&schedule, 1, true);
+        let (live, timeout) = (&parts.parts[0].live, Nanos::from_secs(1));
+        let mut until = Until::new(&plan, &parts, timeout, Memory::UNKNOWN);
         (0..schedule.len()).for_each(|id| live.note_latency(id, Nanos::from_secs(2)));
-        assert!((0..110).all(|second| !until.is_known(Nanos::from_secs(second), &live)), "later than the timeout");
+        assert!((0..110).all(|second| !until.is_known(Nanos::from_secs(second))), "later than the timeout");
         (0..schedule.len()).for_each(|id| live.note_latency(id, Nanos::from_millis(2)));
         let looks = |plan: &Plan| {
-            let mut until = Until::new(plan, &schedule, timeout, Memory::UNKNOWN);
-            (0..110).any(|second| until.is_known(Nanos::from_secs(second), &live))
+            let mut until = Until::new(plan, &parts, timeout, Memory::UNKNOWN);
+            (0..110).any(|second| until.is_known(Nanos::from_secs(second)))
         };
         assert!(looks(&plan) && !looks(&Plan { until_known: None, ..plan.clone() }));
     }

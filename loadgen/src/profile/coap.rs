@@ -57,7 +57,7 @@ impl Profile for Coap {
     }
 
     fn write(&self, run: Common, id: u64, _: u8, request: &Arrival, into: &mut Vec<u8>) {
-        // Ordering: one thread sends.
+        // Ordering: a number of its own, whichever threads send the flows that share this counter.
         let message = self.messages[usize::from(request.flow as u8)].fetch_add(1, Ordering::Relaxed);
         into.extend([CONFIRMABLE, GET]);
         into.extend(message.to_be_bytes());

@@ -179,15 +179,22 @@ pub(crate) struct Datagrams<'a> {
     pub(crate) common: Common,
     /// What each flow keeps.
     pub(crate) kept: &'a [AtomicU64],
+    /// The number of each request in the whole schedule; empty if one thread sends all of it.
+    pub(crate) numbers: &'a [u32],
 }
 
 impl Datagrams<'_> {
-    /// Appends the datagram of an attempt (from 0) at `request`, whose number is `id`.
+    /// The number in the whole schedule of request `id` of its part.
+    pub(crate) fn number(&self, id: u64) -> u64 {
+        self.numbers.get(id as usize).map_or(id, |number| u64::from(*number))
+    }
+
+    /// Appends the datagram of an attempt (from 0) at `request`, which has this `id` in its part.
     pub(crate) fn write(&self, id: u64, attempt: u8, request: &Arrival, into: &mut Vec<u8>) {
         let kept = self.kept.get(usize::from(request.flow));
         // Ordering: one value, which stands for itself.
         let kept = kept.map_or(0, |kept| kept.load(Ordering::Relaxed));
-        self.profile.write(Common { kept, ..self.common }, id, attempt, request, into);
+        self.profile.write(Common { kept, ..self.common }, self.number(id), attempt, request, into);
     }
 
     /// Keeps for `flow` what a reply has `told`.
@@ -253,7 +260,8 @@ impl Default for Chosen {
 /// Datagrams of the bench protocol.
 #[cfg(test)]
 pub(crate) const fn test_datagrams(session: u64) -> Datagrams<'static> {
-    Datagrams { profile: &Bench, common: Common { session, deadline_us: 0, may_repeat: false, kept: 0 }, kept: &[] }
+    let common = Common { session, deadline_us: 0, may_repeat: false, kept: 0 };
+    Datagrams { profile: &Bench, common, kept: &[], numbers: &[] }
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub struct RunReport {
     overheads: String,
     /// The number of source ports.
     flows: u16,
+    /// The number of sending threads.
+    threads: u16,
     /// The warm-up in seconds.
     warmup_s: f64,
     /// With `--find-warmup`: seconds of `warmup_s` that were found beyond `--warmup`. `None` in it
@@ -115,6 +117,7 @@ impl RunReport {
             utilisation: None,
             overheads: plan.overheads.text(),
             flows: plan.flows,
+            threads: plan.threads,
             warmup_s: plan.warmup.as_secs_f64(),
             warmup_found_s: None,
             duration_s,

@@ -5,9 +5,16 @@ use crate::support::*;
 
 #[test]
 fn an_interrupted_run_is_invalid_and_divides_by_the_time_that_passed() {
+    [1, 2].into_iter().for_each(interrupted);
+}
+
+fn interrupted(threads: u16) {
     let (server, address) = bound();
     server.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    let generator = Generator::start(address, "--rate 500 --duration 10min --warmup 0s --timeout 1min");
+    let generator = Generator::start(
+        address,
+        &format!("--rate 500 --duration 10min --warmup 0s --timeout 1min --threads {threads}"),
+    );
     let answer_one = || {
         let mut buffer = [0; 2_048];
         let received = server.recv_from(&mut buffer);

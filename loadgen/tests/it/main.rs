@@ -18,4 +18,5 @@ mod series;
 mod simulate;
 #[path = "../support/mod.rs"]
 mod support;
+mod threads;
 mod usage;

@@ -26,8 +26,13 @@ fn misbehave(request: &Header) -> Answers {
 
 #[test]
 fn requests_and_attempts_are_counted_apart() {
+    ["", " --threads 3 --flows 8"].into_iter().for_each(counts_apart);
+}
+
+fn counts_apart(threads: &str) {
     let server = Server::start(misbehave);
     let flags = "--rate 600 --duration 1s --warmup 0s --timeout 500ms --retries 2 --backoff 40ms --percentile 50";
+    let flags = &format!("{flags}{threads}");
     let (report, heard, output) = run(server, flags);
     let sent = number(&report, "/sent") as u64;
     let [n0, n1, n2, n3, n4, n5] = [0, 1, 2, 3, 4, 5].map(|residue| (0..sent).filter(|id| id % 6 == residue).count());

@@ -22,6 +22,8 @@ run --rate 1e9 --duration 10min => at most 50000000
 run --rate 10 --target nowhere => HOST:PORT
 run --rate 10 --admin https://127.0.0.1:9001 => like 127.0.0.1:9001
 run --rate 10 --flows 0 => --flows
+run --rate 10 --threads 17 => 17 is not in 1..=16
+run --rate 10 --threads 3 --flows 2 => --threads is 3, but --flows 2: each thread needs a flow of its own
 compare --pools front=1,heavy=1 --workers 3 => --workers is 3
 compare --burn nap => cpu, sleep
 run --rate 10 --json /nowhere/run.json => --json /nowhere/run.json cannot be written: No such file

@@ -2,6 +2,7 @@
 //! or nothing of it.
 
 use crate::drive::retries::Clients;
+use crate::drive::schedule::place;
 use crate::profile::{Datagrams, Told};
 use forebay::time::Nanos;
 
@@ -40,12 +41,15 @@ impl Matching {
     ) -> Option<usize> {
         match told.id_bits {
             0 => self.last_open(clients, datagrams.profile.handshake(), sent, flow, at),
-            WHOLE_BITS.. => usize::try_from(told.id).ok(),
+            WHOLE_BITS.. => place(datagrams.numbers, told.id),
             bits => {
                 let period = 1 << bits;
-                let last = (sent.checked_sub(1 + told.id)? / period * period + told.id) as usize;
-                let alike = (0..=last).rev().step_by(period as usize).take(LOOKS_MAX).filter(|id| {
-                    usize::from(clients.schedule[*id].flow) == flow && datagrams.profile.answers(*id as u64, reply)
+                let newest = datagrams.number(sent.checked_sub(1)?);
+                let last = newest.checked_sub(told.id)? / period * period + told.id;
+                let alike = (0..=last).rev().step_by(period as usize).take(LOOKS_MAX).filter_map(|number| {
+                    let id = place(datagrams.numbers, number)?;
+                    let is_of_flow = usize::from(clients.schedule[id].flow) == flow;
+                    (is_of_flow && datagrams.profile.answers(number, reply)).then_some(id)
                 });
                 // If each has a reply, this is one more to the last of them.
                 alike.clone().find(|id| !clients.is_replied_to(*id)).or_else(|| alike.clone().next())
@@ -83,6 +87,7 @@ impl Matching {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::parts::Parts;
     use crate::drive::schedule::Request;
     use crate::plan::Retrying;
     use crate::profile::test_datagrams;
@@ -133,6 +138,27 @@ mod tests {
         // Every third of 64 looks is of the flow: then they are duplicates of the last one.
         let oldest = ids.iter().flatten().min().expect("found");
         assert!(*oldest >= 20_000 - 65 * 256 && ids[29] == ids[0], "{ids:?}");
+    }
+
+    // Where several threads send, does a part look only for requests of its own? Numbers are those
+    // of the whole schedule.
+    #[test]
+    fn a_short_number_is_of_the_own_part() {
+        let schedule = schedule();
+        let parts = Parts::split(&schedule, 3, false);
+        let (own, mut matching) = (&parts.parts[1], Matching::new(3));
+        let mut clients = Clients::new(&own.schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
+        let datagrams = Datagrams { numbers: &own.numbers, ..test_datagrams(1) };
+        // The first 100 requests of the part have the numbers 1, 4, 7 to 298.
+        let mut found = |sent, number: u64, bits| {
+            let told = Told::answer(number % (1_u64 << bits), bits);
+            let id = matching.request(&clients, sent, (1, Nanos::ZERO), (datagrams, b"", &told))?;
+            clients.on_reply(id, 0, Status::Ok, Nanos::ZERO, Nanos::ZERO);
+            Some(own.numbers[id])
+        };
+        assert_eq!([found(100, 298, 8), found(100, 40, 8), found(100, 41, 8)], [Some(298), Some(40), None]);
+        assert_eq!([found(0, 1, 8), found(100, 301, 8), found(100, 298, 8)], [None, None, Some(298)]);
+        assert_eq!([found(100, 7, 32), found(100, 8, 32)], [Some(7), None]);
     }
 
     // If nothing is repeated: is a reply that of the last open request of its flow, also after a

@@ -74,7 +74,8 @@ pub(crate) struct Replies {
     pub(crate) ambiguous: u64,
     /// The number of retries, and of further datagrams of handshakes, that our kernel took.
     pub(crate) taken: u64,
-    /// The number of retries that it did not take, by its error.
+    /// The number of retries that it did not take, by its error. In a run's record they are among
+    /// those of the sender.
     pub(crate) errors: BTreeMap<String, u64>,
     /// What became of all attempts.
     pub(crate) attempts: AttemptCounts,
@@ -100,19 +101,21 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Receives replies to the requests of `clients`, and sends the retries with `datagrams`.
+    /// Receives replies to the requests of `clients` over these `flows`, and sends the retries with
+    /// `datagrams`.
     ///
     /// # Errors
     /// If the system refuses to poll that many sockets.
     pub(crate) fn new(
         sockets: &'a [UdpSocket],
+        flows: impl Iterator<Item = usize>,
         clients: Clients<'a>,
         datagrams: Datagrams<'a>,
         live: &'a Live,
     ) -> Result<Receiver<'a>> {
         let poll = Poll::new().context("opening a poll")?;
-        for (flow, socket) in sockets.iter().enumerate() {
-            poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
+        for flow in flows {
+            poll.registry().register(&mut SourceFd(&sockets[flow].as_raw_fd()), Token(flow), Interest::READABLE)?;
         }
         let last = vec![None; clients.schedule.len()];
         Ok(Receiver {
@@ -323,7 +326,7 @@ mod tests {
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, ms(1));
         let datagrams = test_datagrams(SESSION);
-        let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
+        let mut receiver = Receiver::new(&sockets, 0..2, clients, datagrams, &live).expect("a poll of two flows");
         receiver.look(&Interrupt::default()).expect("open sockets");
         while !receiver.ready.is_empty() {
             receiver.look(&Interrupt::default()).expect("open sockets");
@@ -390,7 +393,7 @@ mod tests {
         let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
         let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
         let datagrams = test_datagrams(SESSION);
-        let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
+        let mut receiver = Receiver::new(&sockets, 0..1, clients, datagrams, &live).expect("a poll of one flow");
         receiver.look(&Interrupt::default()).expect("an open socket");
         assert_eq!(receiver.replies.taken, 1);
     }
