@@ -2,7 +2,7 @@
 
 pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, ProtocolArguments, RunArguments, WORKLOAD_DEFAULT};
-use crate::endpoint::{Endpoint, ServerView};
+use crate::endpoint::{Endpoint, ServerView, resolve};
 use crate::failure::Failure;
 use crate::lab::workload::{Shape, Workload};
 use crate::profile::{Capture, Chosen};
@@ -11,7 +11,7 @@ use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,10 +145,9 @@ impl Plan {
         let replay = replay.map(Arc::new);
         let RunArguments { from: sources, threads, until_known, find_warmup: finds_warmup, start_at, .. } = *arguments;
         if threads > plan.flows {
-            return Err(Failure::usage(format!(
-                "--threads is {threads}, but --flows {}: each thread needs a flow of its own",
-                plan.flows
-            )));
+            let why =
+                format!("--threads is {threads}, but --flows {}: each thread needs a flow of its own", plan.flows);
+            return Err(Failure::usage(why));
         }
         let plan = Plan { percentile: plan.percentile.or(until_known), until_known, finds_warmup, ..plan };
         Ok(Plan { profile, replay, threads, sources, start_at, deadline_us, retrying, ..plan })
@@ -351,15 +350,6 @@ fn agreed<T: PartialEq + std::fmt::Display>(
         ))),
         (given, server) => Ok(given.or(server)),
     }
-}
-
-/// The address that `flag` names; a usage failure if it names none.
-pub(crate) fn resolve(flag: &str, target: &str) -> Result<SocketAddr, Failure> {
-    let addresses = target.to_socket_addrs();
-    let mut addresses = addresses.map_err(|error| {
-        Failure::usage(format!("{flag} {target} is no address ({error}): write HOST:PORT, like 127.0.0.1:9000"))
-    })?;
-    addresses.next().ok_or_else(|| Failure::usage(format!("{flag} {target}: the name has no address")))
 }
 
 /// A plan of one second, half of it warm-up, at 1,000 requests/s, for a server of two workers.

@@ -2,6 +2,7 @@
 
 use super::{ComparedRun, Task};
 use crate::arguments::CompareArguments;
+use crate::endpoint::resolve;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{self, Defaults, Plan};
@@ -30,9 +31,9 @@ pub(crate) fn of(arguments: &CompareArguments) -> Result<Option<(CompareArgument
     };
     let profile = plan::of_protocol(protocol, offer, &[])?;
     let offer = plan::of_profile(offer, &profile);
-    plan::resolve("--b", b)?;
+    resolve("--b", b)?;
     let costs = (Overheads::NONE, Nanos::ZERO);
-    let plan = Plan::of_offer(&offer, &DEFAULTS, plan::resolve("--a", a)?, None, 1, costs)?;
+    let plan = Plan::of_offer(&offer, &DEFAULTS, resolve("--a", a)?, None, 1, costs)?;
     let arguments = CompareArguments { policies: vec![a.clone(), b.clone()], ..arguments.clone() };
     Ok(Some((arguments, Plan { profile, ..plan })))
 }
@@ -53,7 +54,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
     so_far: &str,
 ) -> Result<ComparedRun, Failure> {
-    let target = plan::resolve("--a or --b", &task.policy)?;
+    let target = resolve("--a or --b", &task.policy)?;
     let plan = Plan { target, seed: task.seed, ..plan.clone() }.of_round(of_round);
     let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, runs, Nanos::ZERO);
     let report = run::execute(&plan, None, interrupt, progress.below(so_far))?.report;

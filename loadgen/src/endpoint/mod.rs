@@ -192,6 +192,15 @@ impl ServerView {
     }
 }
 
+/// The address that `flag` names; a usage failure if it names none.
+pub(crate) fn resolve(flag: &str, target: &str) -> Result<SocketAddr, Failure> {
+    let addresses = target.to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| {
+        Failure::usage(format!("{flag} {target} is no address ({error}): write HOST:PORT, like 127.0.0.1:9000"))
+    })?;
+    addresses.next().ok_or_else(|| Failure::usage(format!("{flag} {target}: the name has no address")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
