@@ -20,7 +20,7 @@ mod world;
 
 pub use crate::sched::Wait;
 pub(crate) use arrivals::measured_notice;
-pub use continuation::step_back;
+pub use continuation::{give_way, step_back};
 pub use deque::Deque;
 pub use groups::{Groups, Members};
 pub use notice::probe as probe_notices;

@@ -13,7 +13,7 @@ use crate::time::Nanos;
 use nix::libc::{SCHED_OTHER, SYS_sched_setattr, sched_attr, syscall};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
@@ -85,16 +85,21 @@ fn unbind() {
     }
 }
 
-/// Gives this thread the lowest ordinary priority, and lets threads that wake take its CPU at once.
-/// The second part needs Linux 6.12: `sched_setattr(2)`.
+/// Gives this thread the lowest ordinary priority, and has it [give way](give_way).
 pub fn step_back() {
     // Every thread may lower its own priority, so this does not fail.
     let _ = setpriority_process(None, NICE);
+    give_way();
+}
+
+/// Lets workers that wake take this thread's CPU at once: `sched_setattr(2)`, from Linux 6.12 on.
+pub fn give_way() {
+    let Ok(nice) = getpriority_process(None) else { return };
     let attributes = sched_attr {
         size: size_of::<sched_attr>() as u32,
         sched_policy: SCHED_OTHER as u32,
         sched_flags: 0,
-        sched_nice: NICE,
+        sched_nice: nice,
         sched_priority: 0,
         sched_runtime: SLICE.get(),
         sched_deadline: 0,

@@ -30,7 +30,7 @@ pub(crate) use context::{
 };
 pub(crate) use events::{Due, Events};
 pub(crate) use helpers::help;
-pub use helpers::step_back;
+pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};

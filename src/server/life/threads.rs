@@ -8,7 +8,7 @@ use crate::handler::Service;
 use crate::metrics::Collector;
 use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
-use crate::runtime::{AbortOnPanic, Groups, Members, Worker, run_queue};
+use crate::runtime::{AbortOnPanic, Groups, Members, Worker, give_way, run_queue};
 use crate::sched::WorkerId;
 use crate::server::handover;
 
@@ -151,6 +151,8 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
                     stop.demand(Demand::Fail(PANICKED.to_owned()));
                 }
             });
+            // It collects for more than a millisecond each second, often on the CPU of a worker.
+            give_way();
             let ended = admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT);
             if let Err(error) = ended {
                 stop.demand(Demand::Fail(error.to_string()));
