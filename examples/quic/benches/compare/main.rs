@@ -4,7 +4,8 @@
 //! counts from the scheduled time. `cargo bench -p forebay-quic --bench compare` prints one turn of
 //! each server. Words after `--` choose servers, keys (`p256`), and handshakes per second (`300`),
 //! or are settings of ours (`io=gro`). `turns=5` repeats all of it, `bulk=0` leaves out the bulk.
-//! `forged`, `one-shard`, `half-open` and `replayed` add 20,000 hostile datagrams a second.
+//! With `cpus=0-1` the server uses the client's CPU too. `forged`, `one-shard`, `half-open` and
+//! `replayed` add 20,000 hostile datagrams a second.
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
@@ -64,8 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     }
     let (settings, words): (Vec<_>, Vec<_>) = words.iter().map(String::as_str).partition(|word| word.contains('='));
     let (own, settings): (Vec<_>, Vec<_>) =
-        settings.into_iter().partition(|word| word.starts_with("turns=") || word.starts_with("bulk="));
-    let number = |name: &str| own.iter().find_map(|word| word.strip_prefix(name)?.parse::<usize>().ok());
+        settings.into_iter().partition(|word| ["turns=", "bulk=", "cpus="].iter().any(|own| word.starts_with(own)));
+    let text = |name: &str| own.iter().find_map(|word| word.strip_prefix(name));
+    let number = |name: &str| text(name)?.parse::<usize>().ok();
     let settings: Vec<_> = settings.into_iter().map(|setting| format!("--{setting}")).collect();
     let settings: Vec<_> = settings.iter().map(String::as_str).collect();
     let rates: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
@@ -74,9 +76,9 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let flood = hostile::KINDS.into_iter().find(|kind| words.contains(kind));
     let names = || SERVERS.into_iter().filter(|name| words.contains(name));
     let names: Vec<_> = if names().next().is_none() { SERVERS.to_vec() } else { names().collect() };
-    let on = |cpu: &str, program: &std::ffi::OsStr| {
+    let on_its_cpus = |program: &std::ffi::OsStr| {
         let mut command = Command::new("taskset");
-        command.args(["-c", cpu]).arg(program);
+        command.args(["-c", text("cpus=").unwrap_or("0")]).arg(program);
         command
     };
     let program = std::env::current_exe()?;
@@ -87,9 +89,9 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     for _ in 0..number("turns=").unwrap_or(1) {
         for (handshakes, name) in rates.iter().flat_map(|rate| names.iter().map(move |name| (*rate, *name))) {
             let server = if name == "forebay" {
-                Server::start_as(on("0", env!("CARGO_BIN_EXE_forebay-quic").as_ref()), &settings, key)
+                Server::start_as(on_its_cpus(env!("CARGO_BIN_EXE_forebay-quic").as_ref()), &settings, key)
             } else {
-                let mut command = on("0", program.as_os_str());
+                let mut command = on_its_cpus(program.as_os_str());
                 command.args([rival::WORD, name]);
                 Server::start_as(command, &[], key)
             };
