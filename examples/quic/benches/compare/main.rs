@@ -169,7 +169,7 @@ fn shake(server: &Server, begun: &Receiver<Nanos>, handshakes: u32) -> Vec<Nanos
         while let Some(intended) = due.recv().await {
             let connecting = client.connect(server.address, "localhost").expect("a local address");
             shaking.spawn(async move {
-                let connection = connecting.await.ok()?;
+                let connection = tokio::time::timeout(support::PATIENCE, connecting).await.ok()?.ok()?;
                 Some((clock::now().minus(intended), connection.close(0_u32.into(), b"")).0)
             });
         }
