@@ -63,9 +63,9 @@ fn replies_to_a_generator_that_stands_still_count() {
         }
         asked.len()
     };
-    let generator = Generator::start(address, "--rate 100 --duration 500ms --warmup 0s --timeout 2s --percentile 50");
+    let generator = Generator::start(address, "--rate 100 --duration 500ms --warmup 0s --timeout 4s --percentile 50");
     assert!(answer(20_000, &|| kill(generator.id(), Signal::SIGSTOP).expect("a running process")) > 0);
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(4));
     kill(generator.id(), Signal::SIGCONT).expect("a stopped process");
     // The host may have held back the sender.
     answer(1, &|| ());
