@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Interval, MissedTickBehavior, timeout};
 
 /// How often histograms are collected if there are no scrapes: the slot width of the finest window.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
@@ -38,6 +38,9 @@ const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 /// How often captured requests are read during a capture. The queues hold little more than the
 /// requests of this time.
 const CAPTURES_EVERY: Nanos = Nanos::from_millis(20);
+
+/// At the end of a server: how long no client asks before it answers no more.
+const SILENCE: Nanos = Nanos::from_millis(5);
 
 /// The most connections of HTTP clients.
 const CONNECTIONS: usize = 32;
@@ -187,7 +190,15 @@ async fn control(
         let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {
             biased;
-            Err(_) = stop.wait_for(|_| false) => return,
+            Err(_) = stop.wait_for(|_| false) => {
+                // A client whose connection was accepted just before still gets its answer. Waiting
+                // lets the connection's task read and write.
+                for _ in 0..CONNECTIONS {
+                    let Ok(Some(question)) = timeout(SILENCE.into(), questions.recv()).await else { return };
+                    question(&mut desk);
+                }
+                return;
+            }
             // The watchdog comes before the questions, so that many questions cannot starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
             _ = gate.tick() => {
