@@ -10,7 +10,7 @@
 use super::{Panic, guarded, lock};
 use crate::runtime::cpus::cpus;
 use crate::time::Nanos;
-use nix::libc::{SCHED_OTHER, SYS_sched_setattr, sched_attr, syscall};
+use nix::libc::{SCHED_FLAG_KEEP_POLICY, SYS_sched_setattr, sched_attr, syscall};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 use rustix::process::{getpriority_process, setpriority_process};
@@ -97,8 +97,9 @@ pub fn give_way() {
     let Ok(nice) = getpriority_process(None) else { return };
     let attributes = sched_attr {
         size: size_of::<sched_attr>() as u32,
-        sched_policy: SCHED_OTHER as u32,
-        sched_flags: 0,
+        sched_policy: 0,
+        // A server that is started with real-time priority keeps it: the kernel refuses the call.
+        sched_flags: SCHED_FLAG_KEEP_POLICY as u64,
         sched_nice: nice,
         sched_priority: 0,
         sched_runtime: SLICE.get(),
