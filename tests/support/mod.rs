@@ -41,7 +41,7 @@ pub(crate) mod prelude {
     pub(crate) use super::program::{assert_refused, command as forebay, refusal, stdout};
     pub(crate) use super::raw::Raw;
     pub(crate) use super::scripted::{Act, Scripted, run_scripted, scripted};
-    pub(crate) use super::skip::{not_permitted, skip};
+    pub(crate) use super::skip::skip;
     pub(crate) use super::stream::answered_while;
     pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
     pub(crate) use super::{bound, echo, emulated, listen, policies, quiescent, sized};
@@ -301,10 +301,16 @@ pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) 
     }
 }
 
-/// Runs all `cases` in parallel, for tests that mostly wait.
+/// Runs all `cases` in parallel, for tests that mostly wait. What is said in one has the name of the
+/// test.
 pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
-    let body = &body;
-    thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || body(case)))));
+    let (body, name) = (&body, thread::current().name().unwrap_or("a test").to_owned());
+    thread::scope(|scope| {
+        for case in cases {
+            let thread = thread::Builder::new().name(name.clone());
+            drop(thread.spawn_scoped(scope, move || body(case)).expect("a thread"));
+        }
+    });
 }
 
 /// The lock of tests that measure time or the counters of the machine; they run one at a time.

@@ -8,16 +8,10 @@ use std::{env, io, thread};
 ///
 /// # Panics
 /// If `CI` is set. There, .ci/run installs all programs that tests need, and the host must permit
-/// them.
+/// all that they do.
 #[track_caller]
 pub(crate) fn skip(why: impl Display) {
     assert!(env::var_os("CI").is_none(), "in CI nothing is skipped: {why}");
-    not_permitted(why);
-}
-
-/// Like [`skip`], for a right that the host of a container may not grant. It does not fail in CI,
-/// which cannot change that.
-pub(crate) fn not_permitted(why: impl Display) {
     // Not a macro: the output of macros is shown only if a test fails.
     let _ = writeln!(io::stderr(), "{}{why}", begin());
 }

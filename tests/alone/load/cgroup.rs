@@ -1,9 +1,8 @@
 //! A cgroup of a test's own, of either version.
 
 use crate::support::prelude::*;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+const ROOT: &str = "/sys/fs/cgroup";
 
 /// A cgroup below the root. It must outlive its processes.
 pub(crate) struct Cgroup {
@@ -11,19 +10,33 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// A new cgroup without processes, in the first of these hierarchies that has this file. `None`
-    /// if none has it, or this user may create none.
-    pub(crate) fn new(hierarchies: [[&str; 2]; 2]) -> Option<Cgroup> {
+    /// A new cgroup without processes, in the first of these hierarchies that has this file. `None`,
+    /// and skipped, if none has it, or this user may create none.
+    fn new(hierarchies: [[&str; 2]; 2]) -> Option<Cgroup> {
+        let mut refusals = Vec::new();
+        for [hierarchy, file] in hierarchies {
+            match Cgroup::within(&Path::new(ROOT).join(hierarchy), file) {
+                Ok(cgroup) => return Some(cgroup),
+                Err(why) => refusals.push(why),
+            }
+        }
+        skip(format_args!("no cgroup can be made here: {}", refusals.join("; ")));
+        None
+    }
+
+    /// A new cgroup in the hierarchy `root`, which must have `file`; otherwise why it has not.
+    fn within(root: &Path, file: &str) -> Result<Cgroup, String> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        hierarchies.into_iter().find_map(|[hierarchy, file]| {
-            let root = PathBuf::from("/sys/fs/cgroup").join(hierarchy);
-            // In version 2 a cgroup has limits only if its parent enables them.
-            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu +cpuset");
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let folder = root.join(format!("forebay-test-{}-{number}", std::process::id()));
-            fs::create_dir(&folder).ok()?;
-            Some(Cgroup { folder }).filter(|cgroup| cgroup.has(file))
-        })
+        // In version 2 a cgroup has limits only if its parent enables them. One at a time: the
+        // kernel takes none of a list if it lacks one.
+        for controller in ["+cpu", "+cpuset"] {
+            let _ = fs::write(root.join("cgroup.subtree_control"), controller);
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = root.join(format!("forebay-test-{}-{number}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let cgroup = Cgroup { folder };
+        if cgroup.has(file) { Ok(cgroup) } else { Err(format!("{} has no {file}", cgroup.folder.display())) }
     }
 
     fn has(&self, file: &str) -> bool {

@@ -150,9 +150,10 @@ pub(crate) fn have(tools: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// The standard output of a program, which must succeed.
+/// The standard output of a program, which must succeed. It reads no settings of this user, such as
+/// `~/.digrc`.
 pub(crate) fn output(command: &mut Command) -> String {
-    let output = command.env("PATH", path()).output().expect("the program starts");
+    let output = command.env("PATH", path()).env("HOME", "/nonexistent").output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let program = command.get_program();
     assert!(output.status.success(), "{program:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
