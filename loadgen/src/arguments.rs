@@ -110,12 +110,13 @@ pub(crate) struct RunArguments {
     /// it may
     #[arg(long, value_name = "TIME", value_parser = positive, default_value = "100ms", requires = "retries")]
     pub(crate) backoff: Nanos,
-    /// What must hold, like 'p99.9<500us,loss<0.01%': exit code 4 if a VALID run shows that it does
-    /// not
+    /// What must hold, like 'p99.9<500us,loss<0.01%': exit code 4 if the run shows that it does not
     ///
     /// PERCENTILE<TIME, PERCENTILE-slowdown<FACTOR, PERCENTILE-latency-short<TIME for a class, and
     /// loss<SHARE%: what is not answered in time. With less than 95 % confidence either way the
-    /// SLO is undecided: exit code 3.
+    /// SLO is undecided: exit code 3. The figures of a run that is AT MOST are upper bounds. What
+    /// holds for them holds. It fails only if it also fails without all that this host may have
+    /// added.
     #[arg(long, value_name = "SLO")]
     pub(crate) slo: Option<Slo>,
     /// End the run as soon as this percentile is known within 10 %, at the latest after --duration
@@ -320,8 +321,8 @@ pub(crate) struct OfferArguments {
     /// the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the
-    /// highest that it knows, up to 99.9]
+    /// The percentile that a run must know, or be INVALID: 50, 90, 99, 99.9, 99.95 or 99.99
+    /// [default: the highest that it knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
@@ -368,9 +369,10 @@ Examples:
   loadgen run --target 127.0.0.1:7 --payload '01{counter:4}' --rate 1000
 
 Exit codes:
-  0  the run is VALID
+  0  the run is VALID, or AT MOST: its figures are upper bounds; and the SLO holds, if there is one
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: do not use its figures; or the answer of search or compare is not known
+  3  the run is INVALID: do not use its figures; or whether the SLO holds, or the answer of search or
+     compare, is not known
   4  the SLO does not hold, or for search at no rate
   5  failed while running, or the result could not be written";
 

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::lab::stats::{Block, Bounds, Interval};
 use crate::report::histogram::Packed;
 use crate::report::slo::UNKNOWN;
-use crate::report::text::{NOT_KNOWN, percentiles};
+use crate::report::text::{BOUNDS, NOT_KNOWN, percentiles};
+use crate::report::validity::Validity;
 use crate::results::Outputs;
 use crate::text::{escaped, grouped, rate, time, wrapped};
 use forebay::metrics::Percentile;
@@ -19,8 +20,8 @@ use std::path::Path;
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Merged {
     schema: String,
-    /// INVALID if one of the runs is.
-    verdict: String,
+    /// The worst of the runs.
+    verdict: Validity,
     /// Why, each behind the name of its file.
     reasons: Vec<String>,
     /// Requests of all runs.
@@ -81,7 +82,7 @@ pub(crate) fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
     let parts = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, Failure>>()?;
     let merged = parts.into_iter().reduce(Merged::with).expect("clap asks for a file").with_percentiles();
     outputs.finish(&merged.text(arguments.files.len()), || &merged, String::new)?;
-    Ok(if merged.verdict == "VALID" { 0 } else { UNKNOWN })
+    Ok(if merged.verdict.is_usable() { 0 } else { UNKNOWN })
 }
 
 fn read(path: &Path) -> Result<Merged, Failure> {
@@ -114,7 +115,7 @@ impl Merged {
             self.of_runs.insert(class, all.unwrap_or(of_run));
         }
         Merged {
-            verdict: if other.verdict == "VALID" { self.verdict } else { other.verdict },
+            verdict: self.verdict.max(other.verdict),
             reasons: [self.reasons, other.reasons].concat(),
             sent: self.sent + other.sent,
             offered_rps: self.offered_rps + other.offered_rps,
@@ -139,9 +140,11 @@ impl Merged {
             fates.map(|(fate, count)| format!("{} {}", grouped(count), fate.replace('_', " "))).collect();
         let reasons: String = self.reasons.iter().map(|reason| wrapped("- ", reason, "  ")).collect();
         let (answered, offered) = (rate(self.achieved_rps), rate(self.offered_rps));
-        let table = percentiles("latency", self.latency_us.iter().map(|(class, block)| (class.as_str(), block)), time);
+        let blocks = self.latency_us.iter().map(|(class, block)| (class.as_str(), block));
+        let table = percentiles("latency", blocks, self.verdict, time);
+        let bounds = if self.verdict == Validity::AtMost { format!("{BOUNDS}\n") } else { String::new() };
         format!(
-            "{files} runs, {answered} answered/s of {offered} offered/s\n\n{table}\n{NOT_KNOWN}\n{} sent: {}\n{}\n{reasons}",
+            "{files} runs, {answered} answered/s of {offered} offered/s\n\n{table}\n{NOT_KNOWN}\n{bounds}{} sent: {}\n{}\n{reasons}",
             grouped(self.sent),
             fates.join(", "),
             self.verdict

@@ -14,6 +14,7 @@ use crate::drive::{Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::lab::stats::Block;
 use crate::plan::{self, Plan};
 use crate::profile::{Common, Datagrams};
 use crate::progress::Progress;
@@ -137,10 +138,9 @@ pub(crate) fn execute_on(
     let served = plan.workers.and_then(|workers| probe.utilisation(workers, counted(plan, &exchange)));
     let (plan, found_s) = warmup::left_out(plan, &exchange);
     let result = RunResult::of(&plan, &exchange, probe.kernel_dropped());
-    let known = result.latency_us.all().supported;
     let Exchange { sent, replies, .. } = &exchange;
     let facts = Facts {
-        percentile: plan.percentile.unwrap_or_else(|| judged_by(known)),
+        percentile: plan.percentile.unwrap_or_else(|| judged_by(result.latency_us.all())),
         knows_alone: !plan.is_round,
         pacer: sent.pacer,
         own_socket_drops,
@@ -167,9 +167,11 @@ pub(crate) fn execute_on(
 }
 
 /// The percentile by which a run is judged if none was requested: the highest known one, at most
-/// p99.9.
-fn judged_by(known: Option<Percentile>) -> Percentile {
-    known.map_or(Percentile::P50, |known| known.min(Percentile::P99_9))
+/// p99.9. A lower one may be unknown: between requests that are fast and those that waited for a
+/// stall.
+fn judged_by(latency_us: &Block) -> Percentile {
+    let known = Percentile::ALL.into_iter().filter(|percentile| latency_us.supports(*percentile));
+    known.take_while(|percentile| *percentile <= Percentile::P99_9).last().unwrap_or(Percentile::P50)
 }
 
 /// The measured time. It is longer than planned if the sender was late, and shorter after an early
@@ -243,11 +245,20 @@ fn exchange_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::stats::{Bounds, Interval};
 
-    // Does a run answer for what it knows, for no less than the median, and for no more than p99.9?
+    // Does a run answer for the highest percentile that it knows, for no less than the median, and
+    // for no more than p99.9? Of a stall, p99 may be known though p90 is not.
     #[test]
     fn a_run_is_judged_by_what_it_knows() {
-        let judged = [None, Some(Percentile::P90), Some(Percentile::P99_99)].map(judged_by);
-        assert_eq!(judged, [Percentile::P50, Percentile::P90, Percentile::P99_9]);
+        let judged = |known: &[Percentile]| {
+            let interval = |percentile| {
+                if known.contains(&percentile) { Interval { low: 1.0, high: 2.0 } } else { Interval { low: 1.0, high: 2.1 } }
+            };
+            judged_by(&Block::default().bounded(Bounds::new(interval)))
+        };
+        let [p50, p90, p99, p99_9, _, p99_99] = Percentile::ALL;
+        assert_eq!([judged(&[]), judged(&[p50, p90]), judged(&Percentile::ALL)], [p50, p90, p99_9]);
+        assert_eq!([judged(&[p50, p99]), judged(&[p99]), judged(&[p50, p99, p99_99])], [p99; 3]);
     }
 }

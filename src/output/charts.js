@@ -66,7 +66,7 @@ function logScale(values) {
 // A chart of this width in its own units, with its margins. On a telephone it has fewer units, so that its text is as large.
 const frame = (width = innerWidth < 520 ? 330 : 460) => ({ width, left: 52, right: 12, top: 10, bottom: 36 });
 
-// A figure with `lines` of points { x, y, low, high, title }. A `y` of null is infinite, undefined interrupts the line; the
+// A figure with `lines` of points { x, y, low, high, sign, title }. A `sign` stands above its point. A `y` of null is infinite, undefined interrupts the line; the
 // axis is logarithmic without `most`, the least that a linear one shows. `ticks` are [x, text], `label` writes a value of y.
 function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, after = [] }) {
   const { left, right, top, bottom, width: whole } = frame(width);
@@ -105,7 +105,7 @@ function chart({ caption, name, from, to, ticks, lines, most, label = plain, dot
       const dot = make("circle", { cx: x(point.x), cy: y(point.y), r: 3.6, stroke, "stroke-width": 1.5,
         fill: point.y === null ? "var(--panel)" : stroke });
       dot.append(make("title", {}, point.title));
-      svg.append(dot);
+      svg.append(dot, ...(point.sign ? [make("text", { x: x(point.x), y: y(point.y) - 7, "text-anchor": "middle" }, point.sign)] : []));
     }
   }
   return make("figure", {}, make("figcaption", {}, caption), svg, ...after);
@@ -124,11 +124,15 @@ const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
 const overPercentiles = (caption, lines, label) => chart({ caption, name: "percentile", from: .2, to: 4.1, lines, label,
   ticks: PERCENTILES.map(percentile => [nines(percentile), percentile]) });
 
-// The points of a block in that chart: those of `name`, written by `write`.
-const pointsOf = (block, name, write) => PERCENTILES.map(percentile => {
+// The sign of the figures of a run, which may be upper bounds, and what it means.
+const signOf = run => run.verdict === "AT MOST" ? "<" : "", AT_MOST = "<: at most; a late host can only raise a figure.";
+
+// The points of a block in that chart: those of `name`, written by `write`, behind their sign.
+const pointsOf = (block, name, write, sign = "") => PERCENTILES.map(percentile => {
   const rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
-  return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }),
-    title: `${name}, ${percentile}: ${write(block[rank])}${known(block, rank) ? "" : "?"}` };
+  const before = typeof sign === "function" ? sign(rank) : sign;
+  return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }), sign: before,
+    title: `${name}, ${percentile}: ${before}${write(block[rank])}${known(block, rank) ? "" : "?"}` };
 });
 
 // Round values between two, at most eight of them.

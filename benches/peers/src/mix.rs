@@ -117,7 +117,7 @@ impl Mix {
         let report = outcome.map_err(|failure| anyhow!("{failure}"))?.report;
         let is_valid = report.verdict == Validity::Valid;
         if !is_valid {
-            eprintln!("{}: INVALID: {}", self.name, report.reasons.join("; "));
+            eprintln!("{}: {}: {}", self.name, report.verdict, report.reasons.join("; "));
         }
         let class = |name| report.result.latency_us.of(name).with_context(|| format!("no class {name}"));
         let (light, heavy) = (class("short")?, class("long")?);

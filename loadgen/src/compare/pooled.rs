@@ -4,7 +4,6 @@ use crate::compare::ComparedRun;
 use crate::lab::stats::{Block, Bounds, Interval, Sample};
 use crate::report::by_class::ByClass;
 use crate::report::run_result::RunResult;
-use crate::report::validity::Effect;
 use forebay::metrics::{ALL_CLASSES, Percentile};
 use serde::Serialize;
 
@@ -94,5 +93,5 @@ pub(crate) fn by_arm(runs: &[ComparedRun]) -> Vec<(&str, Vec<&ComparedRun>)> {
 
 /// Whether the figures of `run` are right, or at least upper bounds.
 pub(crate) fn counts(run: &ComparedRun) -> bool {
-    run.report.effect != Some(Effect::Any)
+    run.report.verdict.is_usable()
 }

@@ -100,24 +100,32 @@ fn hgrm(text: &mut String, report: &RunReport) {
     let _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {answered:12}]");
 }
 
-/// A test case of a JUnit file: its name; and what is wrong, as JUnit calls it and as text.
+/// A test case of a JUnit file: its name; and what is said beside it, as JUnit calls it and as
+/// text.
 pub(crate) type Case = (String, Option<(&'static str, String)>);
 
-/// A VALID run, and each term of its SLO.
+/// What is said beside a case that passes.
+const PASSES: &str = "system-out";
+
+/// A VALID run or one whose figures are upper bounds, and each term of its SLO.
 fn cases(report: &RunReport) -> Vec<Case> {
-    let is_invalid = report.verdict == Validity::Invalid;
-    let problem = is_invalid.then(|| ("error", report.reasons.join("; ")));
-    let valid = (format!("VALID for {}", report.facts.percentile), problem);
+    let (validity, reasons) = (report.verdict, report.reasons.join("; "));
+    let (name, said) = match validity {
+        Validity::Valid => (Validity::Valid, None),
+        Validity::AtMost => (Validity::AtMost, Some((PASSES, reasons))),
+        Validity::Invalid => (Validity::Valid, Some(("error", reasons))),
+    };
     let of = |(name, held, why): &(String, Held, String)| {
-        let problem = match held {
-            _ if is_invalid => Some(("skipped", "the run is INVALID".to_owned())),
+        let said = match held {
+            _ if !validity.is_usable() => Some(("skipped", "the run is INVALID".to_owned())),
             Held::Holds => None,
             Held::Undecided => Some(("error", why.clone())),
             Held::Fails => Some(("failure", why.clone())),
         };
-        (format!("SLO {name}"), problem)
+        (format!("SLO {name}"), said)
     };
-    std::iter::once(valid).chain(report.slo.iter().flat_map(|judged| &judged.terms).map(of)).collect()
+    let first = (format!("{name} for {}", report.facts.percentile), said);
+    std::iter::once(first).chain(report.slo.iter().flat_map(|judged| &judged.terms).map(of)).collect()
 }
 
 /// A JUnit file.
@@ -126,17 +134,19 @@ pub(crate) fn junit(cases: &[Case]) -> String {
         let text = plain(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         text.replace('"', "&quot;").replace('\n', " ")
     };
-    let count = |kind| cases.iter().flat_map(|(_, problem)| problem).filter(|(of, _)| *of == kind).count();
+    let count = |kind| cases.iter().flat_map(|(_, said)| said).filter(|(of, _)| *of == kind).count();
     let [errors, failures, skipped] = ["error", "failure", "skipped"].map(count);
     let tests = cases.len();
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"loadgen\" tests=\"{tests}\" \
          errors=\"{errors}\" failures=\"{failures}\" skipped=\"{skipped}\">\n"
     );
-    for (name, problem) in cases {
-        let problem = problem.iter().map(|(kind, why)| format!("<{kind} message=\"{}\"/>", text(why)));
-        let (name, problem) = (text(name), problem.collect::<String>());
-        let _ = writeln!(xml, "<testcase classname=\"loadgen\" name=\"{name}\">{problem}</testcase>");
+    for (name, said) in cases {
+        let said = said.as_ref().map_or_else(String::new, |(kind, said)| match *kind {
+            PASSES => format!("<{kind}>{}</{kind}>", text(said)),
+            _ => format!("<{kind} message=\"{}\"/>", text(said)),
+        });
+        let _ = writeln!(xml, "<testcase classname=\"loadgen\" name=\"{}\">{said}</testcase>", text(name));
     }
     xml + "</testsuite>\n</testsuites>\n"
 }

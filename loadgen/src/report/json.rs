@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::run_result::{Fates, RunResult};
 use crate::report::slo::{Held, Judged, UNHELD, UNKNOWN};
-use crate::report::validity::{Effect, Facts, Objection, Validity, judge, raised_us};
+use crate::report::validity::{Cause, Facts, Objection, Validity, judge, raised_us};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use schemars::JsonSchema;
@@ -18,13 +18,10 @@ use serde::Serialize;
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunReport {
     schema: &'static str,
-    /// Whether the figures may be trusted.
+    /// Whether the figures may be trusted, or are upper bounds (AT MOST).
     pub verdict: Validity,
-    /// The reasons why the run is invalid, causes first; empty for a valid run.
+    /// The reasons why the run is not VALID, causes first; empty for a VALID run.
     pub reasons: Vec<String>,
-    /// The worst effect of these reasons on the figures. `None` for a valid run.
-    #[serde(skip)]
-    pub(crate) effect: Option<Effect>,
     /// Whether the user named the percentile that validity is about.
     #[serde(skip)]
     pub(crate) is_asked: bool,
@@ -102,9 +99,8 @@ impl RunReport {
         let answered = result.fates.answered as f64;
         RunReport {
             schema: "forebay-loadgen/1",
-            verdict: if objections.is_empty() { Validity::Valid } else { Validity::Invalid },
+            verdict: Validity::of(&objections),
             reasons: objections.iter().map(Objection::to_string).collect(),
-            effect: objections.iter().map(|objection| objection.effect).max(),
             is_asked: plan.percentile.is_some(),
             seed: plan.seed,
             workload: plan.offered(),
@@ -135,7 +131,7 @@ impl RunReport {
 
     /// Says whether it holds `slo`.
     pub(crate) fn judged(self, slo: Option<&Slo>) -> RunReport {
-        RunReport { slo: slo.map(|slo| Judged::of(slo, &self.result, &self.facts, self.effect)), ..self }
+        RunReport { slo: slo.map(|slo| Judged::of(slo, &self.result, &self.facts, self.verdict)), ..self }
     }
 
     /// Whether its verdict on the SLO stands. It does if only the host was late, which the verdict
@@ -143,24 +139,23 @@ impl RunReport {
     pub(crate) fn is_usable(&self) -> bool {
         let Fates { answered, late, shed, .. } = self.result.fates;
         let is_flooded = answered == 0 && late + shed > 0 && self.reasons.len() == 1;
-        self.effect != Some(Effect::Any) || is_flooded
+        self.verdict.is_usable() || is_flooded
     }
 
-    /// The exit code of a run: 0 if it is VALID and holds its SLO, 4 if it is VALID and fails it, 3
-    /// otherwise.
+    /// The exit code of a run: 0 if its figures or bounds hold its SLO, or there is none, 4 if they
+    /// are known to fail it, 3 if that or the figures are not known.
     pub(crate) fn exit_code(&self) -> u8 {
-        match (self.verdict, self.slo.as_ref().map(|slo| slo.verdict)) {
-            (Validity::Valid, None | Some(Held::Holds)) => 0,
-            (Validity::Valid, Some(Held::Fails)) => UNHELD,
+        match (self.verdict.is_usable(), self.slo.as_ref().map(|slo| slo.verdict)) {
+            (true, None | Some(Held::Holds)) => 0,
+            (true, Some(Held::Fails)) => UNHELD,
             _ => UNKNOWN,
         }
     }
 
     /// Adds a reason that was found after the run and that caused the others.
-    pub(crate) fn invalidate(&mut self, reason: String) {
+    pub(crate) fn invalidate(&mut self, why: String) {
         self.verdict = Validity::Invalid;
-        self.effect = Some(Effect::Any);
-        self.reasons.insert(0, Objection::any(reason).to_string());
+        self.reasons.insert(0, Objection { cause: Cause::FoundLater, why }.to_string());
     }
 
     /// The range of `percentile` of what is compared of `class`, on this run without disturbances

@@ -22,6 +22,9 @@ const SHOWN: [Percentile; 5] =
 /// Explains a question mark behind a percentile.
 pub(crate) const NOT_KNOWN: &str = "?: not known within a factor of 2 (95 % confidence): a longer run may tell.";
 
+/// Explains the sign of an upper bound.
+pub(crate) const BOUNDS: &str = "<: at most. This host was late, which can only raise a figure.";
+
 /// Explains the parts of the latency.
 const PARTS_EXPLAINED: &str = "\
 kernel: in the server's sockets. queue: in the server, not in the handler.
@@ -87,25 +90,15 @@ pub(crate) fn account(plan: &Plan, report: &RunReport) -> String {
 
 /// One line with the validity, and one for each reason.
 fn verdict(report: &RunReport) -> String {
-    match report.verdict {
-        Validity::Valid if report.is_asked || report.facts.percentile == Percentile::P99_9 => {
-            format!("VALID for {}\n", report.facts.percentile)
-        }
-        Validity::Valid => {
-            format!(
-                "VALID for {}; above it little is known yet: measure longer (--duration)\n",
-                report.facts.percentile
-            )
-        }
-        Validity::Invalid => {
-            let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
-            format!(
-                "INVALID for {}: do not use these figures\n{}",
-                report.facts.percentile,
-                reasons.collect::<String>()
-            )
-        }
-    }
+    let percentile = report.facts.percentile;
+    let about = match report.verdict {
+        Validity::Valid if report.is_asked || percentile == Percentile::P99_9 => "",
+        Validity::Valid => "; above it little is known yet: measure longer (--duration)",
+        Validity::AtMost => ": its figures are upper bounds",
+        Validity::Invalid => ": do not use these figures",
+    };
+    let reasons: String = report.reasons.iter().map(|reason| wrapped("- ", reason, "  ")).collect();
+    format!("{} for {percentile}{about}\n{reasons}", report.verdict)
 }
 
 /// The offered load as text: workload, costs, rate, load.
@@ -143,17 +136,20 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 }
 
 fn latency_table(report: &RunReport) -> String {
-    let mut text = percentiles("latency", report.result.latency_us.iter(), time);
+    let mut text = percentiles("latency", report.result.latency_us.iter(), report.verdict, time);
     text.push('\n');
     let has_costs = !report.result.slowdown.is_empty();
     if has_costs {
-        text += &percentiles("slowdown", report.result.slowdown.iter(), factor);
+        text += &percentiles("slowdown", report.result.slowdown.iter(), report.verdict, factor);
     }
     text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
     text += if has_costs { "slowdown: latency over cost.\n" } else { "" };
     let blocks = || report.result.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
         let _ = writeln!(text, "{NOT_KNOWN}");
+    }
+    if report.verdict == Validity::AtMost {
+        let _ = writeln!(text, "{BOUNDS}");
     }
     if blocks().any(|block| block.max.is_none()) {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
@@ -178,10 +174,11 @@ fn parts(report: &RunReport) -> String {
     table(&header.collect::<Vec<_>>(), &rows, 1) + PARTS_EXPLAINED
 }
 
-/// A row of percentiles for each class.
+/// A row of percentiles for each class, of a result of this `validity`.
 pub(crate) fn percentiles<'a>(
     name: &str,
     classes: impl Iterator<Item = (&'a str, &'a Block)>,
+    validity: Validity,
     show: fn(Option<f64>) -> String,
 ) -> String {
     let mut header = vec![name.to_owned(), "answered".to_owned()];
@@ -189,18 +186,24 @@ pub(crate) fn percentiles<'a>(
     header.push("max".to_owned());
     let row = |(class, block): (&str, &Block)| {
         let mut row = vec![class.to_owned(), grouped(block.count)];
-        row.extend(SHOWN.map(|percentile| cell(block, percentile, show)));
-        row.push(if block.is_empty() { "-".to_owned() } else { show(block.max) });
+        row.extend(SHOWN.map(|percentile| cell(block, percentile, validity, show)));
+        row.push(if block.is_empty() { "-".to_owned() } else { format!("{}{}", validity.sign(), show(block.max)) });
         row
     };
     let rows: Vec<Vec<String>> = classes.map(row).collect();
     table(&header, &rows, 1)
 }
 
-/// A percentile, marked where its interval is too wide.
-pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
-    let mark = if block.supports(percentile) { "" } else { "?" };
-    if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
+/// A percentile of a result of this `validity`, marked where it is an upper bound and where its
+/// interval is too wide.
+pub(crate) fn cell(
+    block: &Block,
+    percentile: Percentile,
+    validity: Validity,
+    show: impl Fn(Option<f64>) -> String,
+) -> String {
+    let (sign, mark) = (validity.sign(), if block.supports(percentile) { "" } else { "?" });
+    if block.is_empty() { "-".to_owned() } else { format!("{sign}{}{mark}", show(block.percentile(percentile))) }
 }
 
 fn accounts(plan: &Plan, report: &RunReport) -> String {
@@ -280,10 +283,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_has_the_value_and_a_mark_where_it_is_not_known() {
-        let show = |block: Block| cell(&block, Percentile::P50, |value| format!("{value:?}"));
-        assert_eq!(show(Block::default()), "-");
-        assert_eq!(show(Block::from_sorted(&[7.0])), "Some(7.0)?");
-        assert_eq!(show(Block::from_sorted(&[7.0; 1_000])), "Some(7.0)");
+    fn a_cell_has_the_value_and_marks_where_it_is_a_bound_or_not_known() {
+        let show =
+            |block: Block, validity| cell(&block, Percentile::P50, validity, |value| format!("{value:?}"));
+        let [one, many] = [Block::from_sorted(&[7.0]), Block::from_sorted(&[7.0; 1_000])];
+        for (validity, sign) in [(Validity::Valid, ""), (Validity::AtMost, "<"), (Validity::Invalid, "")] {
+            assert_eq!(show(Block::default(), validity), "-");
+            assert_eq!(show(one, validity), format!("{sign}Some(7.0)?"));
+            assert_eq!(show(many, validity), format!("{sign}Some(7.0)"));
+        }
     }
 }

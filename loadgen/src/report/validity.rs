@@ -1,5 +1,9 @@
 //! Whether a run may be trusted, and if not, why. Validity is about the measurement, not about the
-//! server's quality.
+//! server's quality. `cause.rs` has what each reason does to the figures.
+
+mod cause;
+
+pub(crate) use cause::{Cause, Effect};
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -10,18 +14,56 @@ use crate::text;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The validity of a run, shown with every result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
+/// The validity of a run, shown with every result. The worst one of several results is that of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 pub enum Validity {
     /// The figures may be trusted.
+    #[serde(rename = "VALID")]
     Valid,
+    /// The figures are upper bounds, for the reasons given.
+    #[serde(rename = "AT MOST")]
+    AtMost,
     /// The figures may not be trusted, for the reasons given.
+    #[serde(rename = "INVALID")]
     Invalid,
+}
+
+impl Validity {
+    /// The validity of a run with these objections.
+    pub(crate) fn of(objections: &[Objection]) -> Validity {
+        match objections.iter().map(|objection| objection.cause.effect()).max() {
+            None => Validity::Valid,
+            Some(Effect::Raises) => Validity::AtMost,
+            Some(Effect::Any) => Validity::Invalid,
+        }
+    }
+
+    /// Whether the figures say something of the server: themselves, or as upper bounds.
+    pub fn is_usable(self) -> bool {
+        self < Validity::Invalid
+    }
+
+    /// The sign before a figure: `<` where it is an upper bound.
+    pub(crate) const fn sign(self) -> &'static str {
+        match self {
+            Validity::AtMost => "<",
+            Validity::Valid | Validity::Invalid => "",
+        }
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Validity::Valid => "VALID",
+            Validity::AtMost => "AT MOST",
+            Validity::Invalid => "INVALID",
+        })
+    }
 }
 
 /// The facts on which validity rests, beside the figures. Fields that are not skipped appear in the
@@ -105,37 +147,16 @@ const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 /// The longest allowed single lateness of the host, as a share of a run.
 const LATE_SHARE_MAX: f64 = 0.1;
 
-/// How a disturbance changes the figures of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Effect {
-    /// Latency and slowdown can only be too high: the figures bound what the server does from
-    /// above.
-    Raises,
-    /// They can be too high or too low.
-    Any,
-}
-
 /// A reason against a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Objection {
-    pub(crate) effect: Effect,
-    why: String,
-}
-
-impl Objection {
-    /// A reason found after the run. Its effect on the figures is unknown.
-    pub(crate) fn any(why: String) -> Objection {
-        Objection { effect: Effect::Any, why }
-    }
-
-    fn raises(why: String) -> Objection {
-        Objection { effect: Effect::Raises, why }
-    }
+    pub(crate) cause: Cause,
+    pub(crate) why: String,
 }
 
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let effect = match self.effect {
+        let effect = match self.cause.effect() {
             Effect::Raises => "this can only raise the latency",
             Effect::Any => "the latency may be too high or too low",
         };
@@ -145,36 +166,33 @@ impl fmt::Display for Objection {
 
 /// All reasons against a run, causes before their effects; a valid run has none.
 pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
-    let any = |why: Option<String>| why.map(Objection::any);
-    let raises = |why: Option<String>| why.map(Objection::raises);
     let [sends, retries] = [
         late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, facts.pacer),
         late(("up with its retries", ""), facts.attempts.late, facts.attempts.retries(), facts.pacer),
     ];
     let restarted = |how| format!("the server was restarted in the course of the run: {how}");
     let silent = |error| format!("the server's admin endpoint did not answer: {error}");
-    [
-        any(facts.interrupted.then(|| "the run was interrupted".to_owned())),
-        any(facts.restarted.as_ref().map(restarted)),
-        any(facts.endpoint_error.as_ref().map(silent)),
-        any(stood_still(result, facts.counted).filter(|_| !facts.knows_alone)),
-        raises(slip(result, facts)),
-        raises(sends),
-        any(retries),
-        raises(overshoot(facts.overshoot_share.as_ref())),
-        raises(run_queue(facts.run_queue_share)),
-        raises(own_socket_drops(&facts.own_socket_drops)),
-        any(refused_sends(facts)),
-        any(send_buffer_errors(&facts.send_buffer_errors)),
-        any(foreign(facts)),
-        any(ambiguous(facts)),
-        any(facts.reconciled.as_ref().and_then(Reconciled::objection)),
-        any(nothing_answered(&result.fates)),
-        any(unknown_percentile(result.latency_us.all(), facts.percentile).filter(|_| facts.knows_alone)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let unknown = || unknown_percentile(result.latency_us.all(), facts.percentile);
+    let found = [
+        (Cause::Interrupted, facts.interrupted.then(|| "the run was interrupted".to_owned())),
+        (Cause::Restarted, facts.restarted.as_ref().map(restarted)),
+        (Cause::EndpointSilent, facts.endpoint_error.as_ref().map(silent)),
+        (Cause::StoodStill, stood_still(result, facts.counted).filter(|_| !facts.knows_alone)),
+        (Cause::LateSends, slip(result, facts)),
+        (Cause::LateSends, sends),
+        (Cause::LateRetries, retries),
+        (Cause::Overslept, overshoot(facts.overshoot_share.as_ref())),
+        (Cause::WorkersWaited, run_queue(facts.run_queue_share)),
+        (Cause::OwnSocketDrops, own_socket_drops(&facts.own_socket_drops)),
+        (Cause::RefusedSends, refused_sends(facts)),
+        (Cause::DroppedSends, send_buffer_errors(&facts.send_buffer_errors)),
+        (Cause::Foreign, foreign(facts)),
+        (Cause::Doubtful, ambiguous(facts)),
+        (Cause::Unaccounted, facts.reconciled.as_ref().and_then(Reconciled::objection)),
+        (Cause::NothingAnswered, nothing_answered(&result.fates)),
+        (Cause::NotKnown, facts.knows_alone.then(unknown).flatten()),
+    ];
+    found.into_iter().filter_map(|(cause, why)| Some(Objection { cause, why: why? })).collect()
 }
 
 /// By how many microseconds the host may have raised `percentile` of the latency, whose value is
@@ -332,4 +350,4 @@ fn overshoot(share: Option<&Result<f64, String>>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,7 +12,6 @@ use crate::progress::Progress;
 use crate::report::export;
 use crate::report::json::RunReport;
 use crate::report::slo::{Held, UNHELD, UNKNOWN};
-use crate::report::validity::Validity;
 use crate::results::{Exports, Format, Outputs};
 use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
@@ -61,7 +60,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<u8, Failure> {
         }
     }
     series.answer = first.slo.as_ref().map(|_| Answer::of(&series.runs.iter().map(seen).collect::<Vec<_>>(), f64::MAX));
-    series.finish(&outputs, if series.runs.iter().any(|run| run.verdict == Validity::Valid) { 0 } else { UNKNOWN })
+    series.finish(&outputs, if series.runs.iter().any(|run| run.verdict.is_usable()) { 0 } else { UNKNOWN })
 }
 
 /// Carries out `loadgen search` and returns the exit code.

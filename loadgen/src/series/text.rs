@@ -4,7 +4,7 @@ use super::Series;
 use crate::lab::study::goal::Slo;
 use crate::page;
 use crate::report::json::RunReport;
-use crate::report::text::{NOT_KNOWN, cell, conditions};
+use crate::report::text::{BOUNDS, NOT_KNOWN, cell, conditions};
 use crate::report::validity::Validity;
 use crate::text::{factor, rate, table, time, wrapped};
 use forebay::metrics::Percentile;
@@ -21,7 +21,9 @@ pub(super) fn render(series: &Series<'_>) -> String {
     let notes = std::iter::once(String::new()).chain(series.runs.iter().map(note));
     let rows: String = text.lines().zip(notes).map(|(line, note)| format!("{line}\n{note}")).collect();
     let answer: String = series.answer.iter().map(|answer| format!("\n{}", answer.said())).collect();
-    format!("{}\n{rows}lost: not answered in time. {NOT_KNOWN}\n{answer}", heading(series))
+    let is_bound = series.runs.iter().any(|run| run.verdict == Validity::AtMost);
+    let bounds = if is_bound { format!("{BOUNDS}\n") } else { String::new() };
+    format!("{}\n{rows}lost: not answered in time. {NOT_KNOWN}\n{bounds}{answer}", heading(series))
 }
 
 fn heading(series: &Series<'_>) -> String {
@@ -34,7 +36,7 @@ fn heading(series: &Series<'_>) -> String {
 fn line(run: &RunReport) -> Vec<String> {
     let (all, latency) = (run.result.fates.sum(), run.result.latency_us.all());
     let mut line = vec![rate(run.offered_rps), rate(run.achieved_rps)];
-    line.extend(SHOWN.map(|percentile| cell(latency, percentile, time)));
+    line.extend(SHOWN.map(|percentile| cell(latency, percentile, run.verdict, time)));
     let lost = (all - run.result.fates.answered) as f64 / all.max(1) as f64;
     line.extend([format!("{} %", factor(Some(lost * 100.0))), time(Some(run.duration_s * 1e6)), verdict(run)]);
     line
@@ -42,12 +44,11 @@ fn line(run: &RunReport) -> Vec<String> {
 
 /// Whether to trust a run, and whether it holds the SLO.
 fn verdict(run: &RunReport) -> String {
-    let valid = if run.verdict == Validity::Valid { "VALID" } else { "INVALID" };
     let judged = run.slo.as_ref().filter(|_| run.is_usable());
-    judged.map_or_else(|| valid.to_owned(), |judged| format!("{valid}, {}", judged.verdict.name()))
+    run.verdict.to_string() + &judged.map_or_else(String::new, |judged| format!(", {}", judged.verdict.name()))
 }
 
-/// Why a run is INVALID, or what is known of its SLO.
+/// Why a run is not VALID, or what is known of its SLO.
 fn note(run: &RunReport) -> String {
     let why = run.reasons.first().or(run.slo.as_ref().map(|judged| &judged.why));
     why.map_or_else(String::new, |why| wrapped("    ", why, "    "))

@@ -2,11 +2,14 @@
 
 use forebay::inside::wire::{Header, Kind};
 use forebay::time::{Nanos, clock};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -106,6 +109,26 @@ pub(crate) fn honest() -> SocketAddr {
     serve(|socket, datagram, client| {
         reply(socket, datagram, client);
     })
+}
+
+/// A run with `flags` against a server that answers at once. It stops the generator for `pause`
+/// whenever `at` says so of a request that it has just answered.
+pub(crate) fn paused(flags: &str, pause: Nanos, mut at: impl FnMut(&Header) -> bool + Send + 'static) -> Run {
+    let generator_id = Arc::new(AtomicI32::new(0));
+    let id = Arc::clone(&generator_id);
+    let server = serve(move |socket, datagram, client| {
+        if at(&reply(socket, datagram, client)) {
+            let id = Pid::from_raw(eventually("the generator is known", || {
+                Some(id.load(Ordering::SeqCst)).filter(|id| *id > 0)
+            }));
+            kill(id, Signal::SIGSTOP).expect("a running process");
+            std::thread::sleep(pause.into());
+            kill(id, Signal::SIGCONT).expect("a stopped process");
+        }
+    });
+    let generator = Generator::start(server, flags);
+    generator_id.store(generator.id().as_raw(), Ordering::SeqCst);
+    generator.finish()
 }
 
 /// Answers a request as it should be, if our kernel lets us; returns it.

@@ -65,7 +65,7 @@ impl JsonSchema for Block {
             Percentile::ALL.map(Percentile::name).into_iter().chain(["max"]).map(figure).collect();
         let mut block = json_schema!({
             "description": "Percentiles over everything sent: null is infinity, what is not answered. `known` names those \
-                whose 95 % interval, in `bounds`, is within a factor of 2; without them `supported` is the highest known.",
+                whose 95 % interval, in `bounds`, is within a factor of 2; `supported` is the highest known.",
             "type": "object",
             "properties": figures,
             "required": figures.keys().chain(&["count", "supported"]).collect::<Vec<_>>(),
@@ -122,9 +122,10 @@ impl Bounds {
         low == high || low > 0.0 && high <= PRECISION * low
     }
 
-    /// The highest percentile up to which every interval is narrow enough.
+    /// The highest percentile whose interval is narrow enough. Those of lower ones may be wider:
+    /// near the median of two unlike kinds of requests.
     pub fn highest_supported(&self) -> Option<Percentile> {
-        Percentile::ALL.into_iter().take_while(|percentile| self.supports(*percentile)).last()
+        Percentile::ALL.into_iter().rfind(|percentile| self.supports(*percentile))
     }
 }
 

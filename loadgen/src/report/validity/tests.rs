@@ -10,7 +10,8 @@ fn bounded(values: Vec<f64>) -> Block {
     stream.into_block(Memory::UNKNOWN)
 }
 
-fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
+/// A run of requests that all take this long, each sent this late.
+pub(in crate::report) fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
     let latency = ByClass(vec![(ALL_CLASSES, bounded(vec![latency_us; 7_000]))]);
     RunResult {
         codes: BTreeMap::new(),
@@ -31,7 +32,7 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
     }
 }
 
-fn sound() -> Facts {
+pub(in crate::report) fn sound() -> Facts {
     Facts {
         percentile: Percentile::P99_9,
         knows_alone: true,
@@ -81,9 +82,12 @@ fn a_sound_run_is_valid_up_to_each_limit() {
 
 type Spoil<'a> = &'a dyn Fn(&mut Facts);
 
-fn assert_invalid(result: &RunResult, facts: &Facts, expected: &str) {
-    let reasons: Vec<String> = judge(result, facts).iter().map(Objection::to_string).collect();
+/// There is one reason, which contains `expected` and makes the run INVALID or AT MOST.
+fn assert_said(result: &RunResult, facts: &Facts, validity: Validity, expected: &str) {
+    let objections = judge(result, facts);
+    let reasons: Vec<String> = objections.iter().map(Objection::to_string).collect();
     assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
+    assert_eq!(Validity::of(&objections), validity, "{reasons:?}");
 }
 
 #[test]
@@ -95,10 +99,15 @@ fn each_defect_is_a_reason_of_its_own() {
         (result(60_000.0, 3_001.0, 0), Pacer::RealTime, "which is 60.0 ms"),
         (result(100.0, 5.0, 4), Pacer::RealTime, "4 of 3000 sends"),
     ] {
-        assert_invalid(&result, &Facts { pacer, ..sound() }, expected);
+        assert_said(&result, &Facts { pacer, ..sound() }, Validity::AtMost, expected);
     }
     let unknown = || "no /proc".to_owned();
-    let defects: [(Spoil<'_>, &str); 18] = [
+    let raising: [(Spoil<'_>, &str); 3] = [
+        (&|facts| facts.run_queue_share = Some(0.021), "waited for a CPU for 2.1 % of the run"),
+        (&|facts| facts.overshoot_share = Some(Ok(0.021)), "overslept by 2.1 %"),
+        (&|facts| facts.overshoot_share = Some(Err(unknown())), "overslept is not known: no /proc"),
+    ];
+    let spoiling: [(Spoil<'_>, &str); 15] = [
         (&|facts| facts.attempts.late = 2, "2 of 1000 were more than 10.0 ms late"),
         (
             &|facts| facts.percentile = Percentile::P99_95,
@@ -112,19 +121,17 @@ fn each_defect_is_a_reason_of_its_own() {
         (&|facts| facts.send_buffer_errors = Err(unknown()), "what it took is not known: no /proc"),
         (&|facts| facts.ambiguous = 41, "41 of 4000 datagrams came while their flow waited for several"),
         (&|facts| facts.foreign = 41, "41 of 4000 datagrams that came are no reply"),
-        (&|facts| facts.run_queue_share = Some(0.021), "waited for a CPU for 2.1 % of the run"),
-        (&|facts| facts.overshoot_share = Some(Ok(0.021)), "overslept by 2.1 %"),
-        (&|facts| facts.overshoot_share = Some(Err(unknown())), "overslept is not known: no /proc"),
         (&|facts| facts.endpoint_error = Some("refused".into()), "did not answer: refused"),
         (&|facts| facts.restarted = Some("it had 5".into()), "was restarted in the course of the run: it"),
         (&|facts| facts.reconciled = Some(reconciled(3_999)), "1 datagrams are unaccounted for"),
         (&|facts| facts.reconciled = Some(reconciled(4_001)), "1 datagrams more than"),
         (&|facts| facts.interrupted = true, "interrupted"),
     ];
-    for (spoil, expected) in defects {
+    let raising = raising.into_iter().map(|defect| (Validity::AtMost, defect));
+    for (validity, (spoil, expected)) in raising.chain(spoiling.map(|defect| (Validity::Invalid, defect))) {
         let mut facts = sound();
         spoil(&mut facts);
-        assert_invalid(&result(100.0, 5.0, 0), &facts, expected);
+        assert_said(&result(100.0, 5.0, 0), &facts, validity, expected);
     }
 }
 
@@ -147,7 +154,7 @@ fn slip_is_judged_at_the_percentile_that_is_claimed() {
 fn infinite_latency_excuses_no_slip() {
     let fine = result(100.0, 5.1, 0);
     let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
-    assert_invalid(&RunResult { latency_us: infinite, ..fine }, &sound(), "which is 100 us");
+    assert_said(&RunResult { latency_us: infinite, ..fine }, &sound(), Validity::AtMost, "which is 100 us");
 }
 
 #[test]
@@ -161,7 +168,7 @@ fn without_an_answer_there_is_nothing_to_trust() {
         let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
         let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
         let result = RunResult { fates, latency_us, latency_answered_us, ..result(0.0, 900.0, 0) };
-        assert_invalid(&result, &sound(), said);
+        assert_said(&result, &sound(), Validity::Invalid, said);
     }
 }
 
@@ -171,7 +178,7 @@ fn without_an_answer_there_is_nothing_to_trust() {
 fn causes_come_first_and_each_reason_has_a_direction() {
     let facts = Facts { restarted: Some("it had 5".into()), overshoot_share: Some(Ok(0.5)), foreign: 4_000, ..sound() };
     let reasons: Vec<(Effect, String)> =
-        judge(&result(100.0, 5.1, 0), &facts).iter().map(|reason| (reason.effect, reason.to_string())).collect();
+        judge(&result(100.0, 5.1, 0), &facts).iter().map(|reason| (reason.cause.effect(), reason.to_string())).collect();
     let said = ["was restarted", "keep its schedule", "overslept", "no reply to a request"];
     let effects = [Effect::Any, Effect::Raises, Effect::Raises, Effect::Any];
     assert_eq!(reasons.iter().map(|(effect, _)| *effect).collect::<Vec<_>>(), effects, "{reasons:?}");
@@ -179,6 +186,23 @@ fn causes_come_first_and_each_reason_has_a_direction() {
         let direction = if *effect == Effect::Any { "too high or too low" } else { "can only raise the latency" };
         assert!(reason.contains(said) && reason.ends_with(direction), "{reason}");
     }
+}
+
+// Is a run VALID only without a reason, and INVALID as soon as one of its reasons can lower a
+// figure? Does the worst of several results count for all?
+#[test]
+fn the_worst_reason_decides() {
+    let of = |causes: &[Cause]| {
+        let objection = |cause: &Cause| Objection { cause: *cause, why: String::new() };
+        Validity::of(&causes.iter().map(objection).collect::<Vec<_>>())
+    };
+    let [late, foreign] = [Cause::LateSends, Cause::Foreign];
+    assert_eq!(of(&[]), Validity::Valid);
+    assert_eq!([of(&[late]), of(&[late, Cause::Overslept])], [Validity::AtMost; 2]);
+    assert_eq!([of(&[foreign]), of(&[late, foreign]), of(&[foreign, late])], [Validity::Invalid; 3]);
+    let worst = [Validity::AtMost, Validity::Invalid, Validity::Valid].into_iter().max();
+    assert_eq!(worst, Some(Validity::Invalid));
+    assert_eq!(Validity::Valid.max(Validity::AtMost), Validity::AtMost);
 }
 
 // By how much does a late host raise a figure? By nothing where that does not show, by its longest
@@ -203,7 +227,7 @@ fn a_late_host_raises_figures_by_what_it_was_late() {
 fn a_host_that_stands_still_spoils_a_round() {
     let late = |late_us: f64, knows_alone| {
         let result = RunResult { late_us: block_of(vec![late_us]), ..result(100.0, 5.0, 0) };
-        judge(&result, &Facts { knows_alone, ..sound() }).iter().map(|reason| reason.effect).collect::<Vec<_>>()
+        judge(&result, &Facts { knows_alone, ..sound() }).iter().map(|reason| reason.cause).collect::<Vec<_>>()
     };
-    assert_eq!([late(300e3, false), late(301e3, false), late(301e3, true)], [vec![], vec![Effect::Any], vec![]]);
+    assert_eq!([late(300e3, false), late(301e3, false), late(301e3, true)], [vec![], vec![Cause::StoodStill], vec![]]);
 }

@@ -1,5 +1,6 @@
 //! What a run writes.
 
+mod at_most;
 mod export;
 mod fates;
 mod json;
