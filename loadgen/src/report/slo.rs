@@ -115,7 +115,11 @@ fn judged(term: &Term, result: &RunResult, facts: &Facts, validity: Validity) ->
     };
     let told = |goal: Goal| {
         let (value, limit, added) = (goal.shown(value), goal.shown(limit), goal.shown(may_add / unit_us));
-        let added = if may_add > 0.0 && held == Held::Fails { format!("; this host added at most {added}") } else { String::new() };
+        let added = if may_add > 0.0 && held == Held::Fails {
+            format!("; this host added at most {added}")
+        } else {
+            String::new()
+        };
         format!("{} = {sign}{value}, limit {limit}: {sign}{share} are above{added}", goal.name())
     };
     let name = goal.map_or_else(|| format!("loss<={most}%"), |goal| goal.to_string());
@@ -143,9 +147,9 @@ mod tests {
     #[test]
     fn a_bound_holds_and_what_it_fails_is_not_known() {
         for (slo, slip_us, validity, held, said) in [
-            ("p99<200us", 30.0, Validity::Valid, Held::Holds, "p99-latency = 100 us"),
-            ("p99<200us", 30.0, Validity::AtMost, Held::Holds, "p99-latency = at most 100 us"),
-            ("p99<90us", 30.0, Validity::Valid, Held::Fails, "p99-latency = 100 us"),
+            ("p99<200us", 30.0, Validity::Valid, Held::Holds, "p99-latency = 101 us"),
+            ("p99<200us", 30.0, Validity::AtMost, Held::Holds, "p99-latency = at most 101 us"),
+            ("p99<90us", 30.0, Validity::Valid, Held::Fails, "p99-latency = 101 us"),
             ("p99<90us", 30.0, Validity::AtMost, Held::Undecided, "limit 90.0 us: at most 100 % of 20,000"),
             ("p99<60us", 30.0, Validity::AtMost, Held::Fails, "are above; this host added at most 30.0 us"),
             ("p99<90us", 1.0, Validity::AtMost, Held::Fails, "are above"),
