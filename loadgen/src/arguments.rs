@@ -135,7 +135,8 @@ pub(crate) struct RunArguments {
     /// of one flow come from one source port. To which socket the server's kernel hashes a port is
     /// not repeated. Warm-up and deadline are those of the trace unless given. Of a
     /// capture (pcap, pcapng) the UDP payloads are sent as they are. FILE:port=N takes those to
-    /// port N, by default to the port of most. Any datagram answers the last request of its flow.
+    /// port N, by default to the one that most ask. Any datagram answers the last request of its
+    /// flow.
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN)]
     pub(crate) replay: Option<PathBuf>,
     /// Divide the times between the requests of --replay by this, 0.001 to 1000
@@ -314,7 +315,8 @@ pub(crate) struct OfferArguments {
     /// Time driven before anything counts [default: 2s, compare: 1s]
     #[arg(long, value_name = "TIME")]
     pub(crate) warmup: Option<Nanos>,
-    /// Source ports to send from [default: 32 per worker, at least 256]
+    /// Source ports to send from [default: 32 per worker, at least 256; in a replay one for each
+    /// source, at most 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) flows: Option<u16>,
     /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x

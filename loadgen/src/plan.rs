@@ -133,7 +133,7 @@ impl Plan {
             (Some(_), Some(recorded), Some(requests)) => Some(Replay::of_capture(recorded, requests, arguments.speed)),
             (Some(path), ..) => Some(Replay::read(path, arguments.speed, time_scale)?),
         };
-        let offer = replay.as_ref().map(|replay| of_replay(&arguments.offer, replay));
+        let offer = replay.as_ref().map(|replay| replay.offer(&arguments.offer));
         let offer = &offer.unwrap_or_else(|| of_profile(&arguments.offer, &profile));
         let costs = (overheads, overheads.per_request());
         let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
@@ -277,8 +277,12 @@ pub(crate) fn chosen(arguments: &RunArguments) -> Result<Chosen, Failure> {
     let capture = replay.as_deref().and_then(Path::to_str).filter(|path| Capture::is_at(path));
     match capture.filter(|_| protocol.profile.is_none() && protocol.payload.is_empty()) {
         Some(path) => {
-            let profile =
+            let profile: Chosen =
                 format!("pcap={path}").parse().map_err(|error| Failure::usage(format!("--replay: {error}")))?;
+            if profile.recorded.is_none() {
+                let why = "the datagrams have no times: send them at a rate, with --profile pcap=FILE --rate N";
+                return Err(Failure::usage(format!("--replay {path}: {why}")));
+            }
             sole(profile, "--replay", offer, &given[..given.len() - 1])
         }
         None => of_protocol(protocol, offer, &given),
@@ -319,24 +323,6 @@ fn sole(profile: Chosen, flag: &str, offer: &OfferArguments, given: &[(bool, &st
 pub(crate) fn of_profile(offer: &OfferArguments, profile: &Chosen) -> OfferArguments {
     OfferArguments { workload: profile.requests.clone().or_else(|| offer.workload.clone()), ..offer.clone() }
 }
-
-/// What `replay` offers.
-fn of_replay(offer: &OfferArguments, replay: &Replay) -> OfferArguments {
-    let last = replay.requests.last().map_or(Nanos::ZERO, |last| last.at);
-    let (warmup, all) = (offer.warmup.unwrap_or(replay.warmup), last.max(replay.warmup.plus(Nanos::new(1))));
-    let rate = replay.requests.len() as f64 / all.as_secs_f64();
-    OfferArguments {
-        workload: Some(replay.workload.clone()),
-        rate: Some(rate),
-        duration: Some(all.minus(warmup).max(Nanos::new(1))),
-        warmup: Some(warmup),
-        flows: offer.flows.or(Some(replay.flows.clamp(1, FLOWS_MAX) as u16)),
-        ..offer.clone()
-    }
-}
-
-/// The default number of source ports of a replay is at most this, as in a compare of 32 workers.
-const FLOWS_MAX: usize = 1_024;
 
 /// A value from a flag or from the server. An error if both have one and they differ.
 fn agreed<T: PartialEq + std::fmt::Display>(

@@ -1,10 +1,16 @@
 //! The requests of a trace, to be sent again.
 
+use crate::arguments::OfferArguments;
 use crate::failure::Failure;
 use crate::lab::workload::{Arrival, Recording, Trace, Workload};
+use crate::profile::Recorded;
+use crate::text::grouped;
 use forebay::time::Nanos;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The default number of source ports of a replay is at most this, as in a compare of 32 workers.
+const FLOWS_MAX: usize = 1_024;
 
 /// The requests of a trace, with times on the clock of the replay.
 #[derive(Clone, Debug)]
@@ -12,7 +18,7 @@ pub struct Replay {
     /// The requests in the order of their times. Flows are numbered from 0 in the order of their
     /// first request.
     pub requests: Vec<Arrival>,
-    /// The number of flows.
+    /// The number of flows, or of the sources of a capture, which may be more.
     pub(crate) flows: usize,
     /// The costs of the requests.
     pub(crate) workload: Workload,
@@ -35,12 +41,50 @@ impl Replay {
         Ok(Replay::of(&trace, speed, time_scale))
     }
 
-    /// The `requests` of a capture, without costs. Their times are divided by `speed`.
-    pub(crate) fn of_capture(requests: &[Arrival], workload: &Workload, speed: f64) -> Replay {
+    /// The requests of a capture, without costs. Their times are divided by `speed`.
+    pub(crate) fn of_capture(recorded: &Recorded, workload: &Workload, speed: f64) -> Replay {
+        let Recorded { requests, sources } = recorded;
         let at = |time: Nanos| Nanos::new((time.get() as f64 / speed) as u64);
-        let flows = requests.iter().map(|request| usize::from(request.flow) + 1).max().unwrap_or(0);
         let requests = requests.iter().map(|request| Arrival { at: at(request.at), ..*request }).collect();
-        Replay { requests, flows, workload: workload.clone(), warmup: Nanos::ZERO, deadline: None, left_out: 0 }
+        Replay {
+            requests,
+            flows: *sources,
+            workload: workload.clone(),
+            warmup: Nanos::ZERO,
+            deadline: None,
+            left_out: 0,
+        }
+    }
+
+    /// What it offers, with what `offer` says of the rest.
+    pub(crate) fn offer(&self, offer: &OfferArguments) -> OfferArguments {
+        let last = self.requests.last().map_or(Nanos::ZERO, |last| last.at);
+        let (warmup, all) = (offer.warmup.unwrap_or(self.warmup), last.max(self.warmup.plus(Nanos::new(1))));
+        let rate = self.requests.len() as f64 / all.as_secs_f64();
+        OfferArguments {
+            workload: Some(self.workload.clone()),
+            rate: Some(rate),
+            duration: Some(all.minus(warmup).max(Nanos::new(1))),
+            warmup: Some(warmup),
+            flows: offer.flows.or(Some(self.flows.clamp(1, FLOWS_MAX) as u16)),
+            ..offer.clone()
+        }
+    }
+
+    /// What its user should know before it is sent over this many flows.
+    pub(crate) fn warnings(&self, flows: u16) -> Vec<String> {
+        let left_out = format!("--replay lacks {} arrivals of its server: the comments in it say why", self.left_out);
+        let own = match u16::try_from(self.flows) {
+            Ok(needed) => format!("--flows {needed} gives each a port of its own"),
+            Err(_) => format!("--flows is at most {}", u16::MAX),
+        };
+        let merged = format!(
+            "--replay has {} sources, and sends from {} ports, so some send for several: {own}",
+            grouped(self.flows as u64),
+            grouped(flows.into())
+        );
+        let told = [(self.left_out > 0, left_out), (self.flows > flows.into(), merged)];
+        told.into_iter().filter(|(is_told, _)| *is_told).map(|(_, warning)| warning).collect()
     }
 
     fn of(trace: &Trace, speed: f64, time_scale: u64) -> Replay {
@@ -83,5 +127,19 @@ mod tests {
         assert_eq!(seen(1)[0].0, 50, "ten times as fast on a server without a time scale");
         let replay = Replay::of(&trace, 2.0, 10);
         assert_eq!((replay.flows, replay.left_out, us(replay.warmup)), (2, 3, 1_000));
+        assert_eq!(replay.warnings(2), ["--replay lacks 3 arrivals of its server: the comments in it say why"]);
+    }
+
+    // Is it said that sources share a port, and how each gets its own?
+    #[test]
+    fn sources_that_share_a_port_are_told() {
+        let requests = vec![Arrival { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 0, class: 0 }];
+        let workload = Workload::without_costs(String::new(), &[1.0]);
+        let mut replay = Replay::of_capture(&Recorded { requests, sources: 1_025 }, &workload, 1.0);
+        assert!(replay.warnings(1_025).is_empty());
+        let said = "--replay has 1,025 sources, and sends from 1,024 ports, so some send for several: --flows";
+        assert_eq!(replay.warnings(1_024), [format!("{said} 1025 gives each a port of its own")]);
+        replay.flows = 70_000;
+        assert!(replay.warnings(u16::MAX)[0].ends_with("--flows is at most 65535"), "{:?}", replay.warnings(u16::MAX));
     }
 }

@@ -82,9 +82,8 @@ pub(crate) fn prepare(arguments: &RunArguments) -> Result<Setup, Failure> {
         }
         (plan, None) => plan?,
     };
-    if let Some(left_out) = plan.replay.as_ref().map(|replay| replay.left_out).filter(|left_out| *left_out > 0) {
-        let _ =
-            writeln!(stderr(), "warning: --replay lacks {left_out} arrivals of its server: the comments in it say why");
+    for warning in plan.replay.iter().flat_map(|replay| replay.warnings(plan.flows)) {
+        let _ = writeln!(stderr(), "warning: {warning}");
     }
     let plan = arguments.slo.iter().try_fold(plan, slo::planned)?;
     Ok((plan, endpoint, interrupt))

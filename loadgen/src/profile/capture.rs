@@ -1,11 +1,15 @@
 //! Reads captures of packets (pcap and pcapng): the UDP datagrams that go to one port.
 
+mod asked;
+
 use crate::lab::workload::lines;
-use etherparse::{EtherType, NetSlice, SlicedPacket, TransportSlice};
+use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, NetSlice, SlicedPacket, TransportSlice};
 use forebay::time::Nanos;
-use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+use pcap_parser::traits::PcapNGPacketBlock as _;
+use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+use std::collections::HashSet;
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 /// The largest block to read. A frame of Linux has at most 256 KiB.
@@ -16,6 +20,11 @@ const BYTES_MAX: usize = 1 << 30;
 const DATAGRAMS_MAX: usize = 50_000_000;
 /// The first bytes of a file: pcapng, then pcap with microseconds and with nanoseconds.
 const MAGIC: [u32; 3] = [0x0a0d_0d0a, 0xa1b2_c3d4, 0xa1b2_3c4d];
+/// The bits of a pcap file's link that are its type. The others say how long the checksum behind a
+/// frame is.
+const LINK_TYPE: i32 = 0xffff;
+/// The type of an obsolete block of pcapng that holds a frame.
+const PACKET_BLOCK: u32 = 2;
 
 /// The datagrams of a capture that go to one port.
 #[derive(Debug)]
@@ -24,21 +33,48 @@ pub(crate) struct Capture {
     pub(crate) datagrams: Vec<Datagram>,
     /// What was read and left out, for people.
     pub(crate) told: String,
+    /// Whether at least one of them has a time.
+    pub(crate) is_timed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Datagram {
+    /// If its frame has no time, that of the frame before.
     pub(crate) at: Nanos,
+    is_timed: bool,
     pub(crate) source: SocketAddr,
-    port: u16,
+    target: SocketAddr,
     pub(crate) payload: Box<[u8]>,
 }
 
-/// How the frames of an interface are read: their link, and ticks and seconds of their times.
+/// How the frames of an interface are read: the type of their link, and ticks and seconds of their
+/// times.
 struct Interface {
-    link: Linktype,
+    link: i32,
     ticks_per_second: u64,
     offset_s: i64,
+}
+
+/// Why a frame gives no datagram.
+enum Unusable {
+    Fragment,
+    /// It has less of a datagram than was sent.
+    Cut,
+    /// The type of its link cannot be read.
+    Link(i32),
+    Other,
+}
+
+/// What a file has beside whole datagrams.
+#[derive(Default)]
+struct LeftOut {
+    fragments: u64,
+    cut: u64,
+    others: u64,
+    /// The type of the first link that cannot be read.
+    link: Option<i32>,
+    /// Why the file was not read to its end.
+    end: Option<&'static str>,
 }
 
 /// The path and the port in `PATH[:port=N]`.
@@ -60,63 +96,94 @@ impl Capture {
     }
 
     /// Reads the capture of `text`, `PATH[:port=N]`. Without a port it is the one that most
-    /// datagrams go to. Of several it is the first, for replies come after requests.
+    /// requests go to.
     ///
     /// # Errors
     /// If it is no capture, too large, or has no datagram to the port.
     pub(crate) fn read(text: &str) -> Result<Capture, String> {
         let (path, port) = parts(text)?;
-        let (mut datagrams, fragments, others) = all(lines::open(path)?)?;
-        let mut ports = Vec::<(u16, usize)>::new();
-        for datagram in &datagrams {
-            match ports.iter_mut().find(|(port, _)| *port == datagram.port) {
-                Some((_, count)) => *count += 1,
-                None => ports.push((datagram.port, 1)),
-            }
-        }
-        let most = ports.iter().rev().max_by_key(|(_, count)| *count).map(|(port, _)| *port);
-        let port = port.or(most).ok_or("it has no whole UDP datagram")?;
-        let read = datagrams.len();
-        datagrams.retain(|datagram| datagram.port == port);
+        let (mut datagrams, left_out) = all(lines::open(path)?)?;
         datagrams.sort_by_key(|datagram| datagram.at);
+        let port = port.or_else(|| asked::port(&datagrams)).ok_or_else(|| left_out.without_datagrams())?;
+        let read = datagrams.len();
+        datagrams.retain(|datagram| datagram.target.port() == port);
         let first = datagrams.first().ok_or_else(|| format!("it has no UDP datagram to port {port}"))?.at;
         datagrams.iter_mut().for_each(|datagram| datagram.at = datagram.at.minus(first));
-        let (count, other_ports) = (datagrams.len(), read - datagrams.len());
-        let told = format!(
-            ": {count} datagrams to port {port}; left out: {other_ports} to other ports, {fragments} fragments, {others} \
-             other frames"
-        );
-        Ok(Capture { datagrams, told })
+        let told = told(&datagrams, port, read - datagrams.len(), &left_out);
+        Ok(Capture { is_timed: datagrams.iter().any(|datagram| datagram.is_timed), datagrams, told })
     }
 }
 
-/// All UDP datagrams of `file`, and how many fragments and other frames it has.
-fn all(file: impl Read + Send) -> Result<(Vec<Datagram>, u64, u64), String> {
-    let allowed = "write a pcap or pcapng file";
-    let unread = |error: PcapError<&[u8]>| format!("it cannot be read: {error}; {allowed}");
+/// What was read, and what was left out.
+fn told(datagrams: &[Datagram], port: u16, other_ports: usize, left_out: &LeftOut) -> String {
+    let sources = datagrams.iter().map(|datagram| datagram.source).collect::<HashSet<_>>().len();
+    let untimed = datagrams.iter().filter(|datagram| !datagram.is_timed).count();
+    let LeftOut { fragments, cut, others, .. } = left_out;
+    let mut told = format!(
+        ": {} datagrams of {sources} sources to port {port}; left out: {other_ports} to other ports, {fragments} \
+         fragments, {cut} cut off, {others} other frames",
+        datagrams.len()
+    );
+    if untimed > 0 {
+        told += &format!("; {untimed} have no time, and take that of the frame before");
+    }
+    told + &left_out.end.map(|end| format!("; {end}")).unwrap_or_default()
+}
+
+impl LeftOut {
+    fn count(&mut self, why: &Unusable) {
+        *match why {
+            Unusable::Fragment => &mut self.fragments,
+            Unusable::Cut => &mut self.cut,
+            Unusable::Link(_) | Unusable::Other => &mut self.others,
+        } += 1;
+        if let (Unusable::Link(link), None) = (why, self.link) {
+            self.link = Some(*link);
+        }
+    }
+
+    /// The error of a file that has no whole datagram.
+    fn without_datagrams(&self) -> String {
+        match (self.link, self.end) {
+            (Some(link), _) => format!(
+                "its frames are of link type {link}: allowed are Ethernet, raw IP, Linux cooked (SLL, SLL2) and loopback"
+            ),
+            (None, Some(end)) => format!("it has no whole UDP datagram; {end}"),
+            (None, None) => "it has no whole UDP datagram".to_owned(),
+        }
+    }
+}
+
+/// All UDP datagrams of `file` up to its end, or to where it cannot be read.
+fn all(file: impl Read + Send) -> Result<(Vec<Datagram>, LeftOut), String> {
+    let unread = |error: PcapError<&[u8]>| format!("it cannot be read: {}; write a pcap or pcapng file", cause(&error));
     let mut reader = create_reader(BLOCK_BYTES_MAX, file).map_err(unread)?;
-    let (mut interfaces, mut datagrams, mut bytes) = (Vec::<Interface>::new(), Vec::new(), 0);
-    let [mut fragments, mut others] = [0; 2];
+    let (mut interfaces, mut datagrams, mut bytes) = (Vec::<Interface>::new(), Vec::<Datagram>::new(), 0);
+    let (mut left_out, mut time) = (LeftOut::default(), Nanos::ZERO);
     loop {
         let (length, block) = match reader.next() {
             Ok(read) => read,
-            Err(PcapError::Eof) => return Ok((datagrams, fragments, others)),
+            Err(PcapError::Eof) => return Ok((datagrams, left_out)),
             Err(PcapError::Incomplete(_)) => {
                 reader.refill().map_err(unread)?;
                 continue;
             }
-            Err(error) => return Err(unread(error)),
+            Err(PcapError::ReadError) => return Err(unread(PcapError::ReadError)),
+            Err(error) => {
+                left_out.count(&Unusable::Cut);
+                left_out.end = Some(cause(&error));
+                return Ok((datagrams, left_out));
+            }
         };
-        if let Some((interface, ticks, frame)) = frame(&block, &mut interfaces) {
-            let interface = interfaces.get(interface).ok_or_else(|| format!("a frame has no interface; {allowed}"))?;
-            let packet = packet(interface.link, frame)?;
-            let is_fragment = packet.as_ref().is_some_and(SlicedPacket::is_ip_payload_fragmented);
-            match packet.and_then(|packet| datagram(&packet, interface.time(ticks))) {
-                Some(datagram) => {
-                    bytes += datagram.payload.len();
-                    datagrams.push(datagram);
+        if let Some(Frame { interface, ticks, bytes: frame }) = frame(&block, &mut interfaces) {
+            let interface = interfaces.get(interface);
+            time = interface.zip(ticks).map_or(time, |(interface, ticks)| interface.time(ticks));
+            match interface.ok_or(Unusable::Other).and_then(|interface| datagram(interface.link, frame)) {
+                Ok((source, target, payload)) => {
+                    bytes += payload.len();
+                    datagrams.push(Datagram { at: time, is_timed: ticks.is_some(), source, target, payload });
                 }
-                None => *(if is_fragment { &mut fragments } else { &mut others }) += 1,
+                Err(why) => left_out.count(&why),
             }
             if bytes > BYTES_MAX || datagrams.len() > DATAGRAMS_MAX {
                 return Err(format!("it has more than {DATAGRAMS_MAX} datagrams or 1 GiB of payload"));
@@ -126,28 +193,56 @@ fn all(file: impl Read + Send) -> Result<(Vec<Datagram>, u64, u64), String> {
     }
 }
 
-/// The interface, the time in its ticks and the bytes of the frame that `block` holds, if it is
-/// one. Otherwise notes what it says of interfaces.
-fn frame<'a>(block: &'a PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) -> Option<(usize, u64, &'a [u8])> {
+/// Why a file cannot be read on. The library would print all that it holds of the file.
+fn cause(error: &PcapError<&[u8]>) -> &'static str {
+    match error {
+        PcapError::Eof | PcapError::UnexpectedEof | PcapError::Incomplete(_) => "it ends within a frame",
+        PcapError::BufferTooSmall => "a frame is longer than 1 MiB",
+        PcapError::ReadError => "reading failed",
+        PcapError::HeaderNotRecognized => "its first bytes are of another kind of file",
+        PcapError::NomError(..) | PcapError::OwnedNomError(..) => "a part of it contradicts itself",
+    }
+}
+
+/// A frame of a file.
+struct Frame<'a> {
+    /// The number of its interface.
+    interface: usize,
+    /// Its time on the interface's clock, if the file has it.
+    ticks: Option<u64>,
+    bytes: &'a [u8],
+}
+
+/// The frame that `block` holds, if it holds one. Otherwise notes what it says of interfaces.
+fn frame<'a>(block: &'a PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) -> Option<Frame<'a>> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
             let ticks_per_second = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-            interfaces.push(Interface { link: header.network, ticks_per_second, offset_s: 0 });
+            interfaces.push(Interface { link: header.network.0 & LINK_TYPE, ticks_per_second, offset_s: 0 });
         }
         PcapBlockOwned::Legacy(frame) => {
             let ticks = u64::from(frame.ts_sec) * interfaces.first()?.ticks_per_second + u64::from(frame.ts_usec);
-            return Some((0, ticks, frame.data));
+            return Some(Frame { interface: 0, ticks: Some(ticks), bytes: frame.data });
         }
         PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => interfaces.push(Interface {
-            link: interface.linktype,
+            link: interface.linktype.0,
             ticks_per_second: interface.ts_resolution().unwrap_or(1_000_000).max(1),
             offset_s: interface.ts_offset(),
         }),
         PcapBlockOwned::NG(Block::EnhancedPacket(frame)) => {
             let ticks = u64::from(frame.ts_high) << 32 | u64::from(frame.ts_low);
             let bytes = frame.data.get(..frame.caplen as usize).unwrap_or(frame.data);
-            return Some((frame.if_id as usize, ticks, bytes));
+            return Some(Frame { interface: frame.if_id as usize, ticks: Some(ticks), bytes });
+        }
+        // It has no time, and is of the first interface.
+        PcapBlockOwned::NG(Block::SimplePacket(frame)) => {
+            return Some(Frame { interface: 0, ticks: None, bytes: frame.packet_data() });
+        }
+        PcapBlockOwned::NG(Block::Unknown(block))
+            if [PACKET_BLOCK, PACKET_BLOCK.swap_bytes()].contains(&block.block_type) =>
+        {
+            return Some(Frame { interface: usize::MAX, ticks: None, bytes: &[] });
         }
         PcapBlockOwned::NG(_) => {}
     }
@@ -162,35 +257,55 @@ impl Interface {
     }
 }
 
-/// The headers of `frame`; `None` if it is cut off or not of IP.
-fn packet(link: Linktype, frame: &[u8]) -> Result<Option<SlicedPacket<'_>>, String> {
-    // Where the type of the payload is in the header of the link, and how long the header is.
-    let typed = |at: usize, length: usize| {
-        let (head, rest) = frame.split_at_checked(length)?;
-        let kind = u16::from_be_bytes([head[at], head[at + 1]]);
-        SlicedPacket::from_ether_type(EtherType(kind), rest).ok()
+/// Source, target and payload of a datagram.
+type Parts = (SocketAddr, SocketAddr, Box<[u8]>);
+
+/// The datagram of a `frame` of this type of link.
+fn datagram(link: i32, frame: &[u8]) -> Result<Parts, Unusable> {
+    // How long the header of the link is, and where in it the type of its payload is.
+    let (length, typed_at) = match link {
+        1 => (14, Some(12)),
+        113 => (16, Some(14)),
+        276 => (20, Some(0)),
+        0 | 108 => (4, None),
+        12 | 101 | 228 | 229 => (0, None),
+        other => return Err(Unusable::Link(other)),
     };
-    match link.0 {
-        1 => Ok(typed(12, 14)),
-        113 => Ok(typed(14, 16)),
-        276 => Ok(typed(0, 20)),
-        0 | 108 => Ok(frame.get(4..).and_then(|rest| SlicedPacket::from_ip(rest).ok())),
-        12 | 101 | 228 | 229 => Ok(SlicedPacket::from_ip(frame).ok()),
-        other => Err(format!(
-            "its frames are of link type {other}: allowed are Ethernet, raw IP, Linux cooked (SLL, SLL2) and loopback"
-        )),
+    let (head, rest) = frame.split_at_checked(length).ok_or(Unusable::Other)?;
+    let kind = typed_at.map(|at| EtherType(u16::from_be_bytes([head[at], head[at + 1]])));
+    let packet = match kind {
+        Some(kind) => SlicedPacket::from_ether_type(kind, rest).ok(),
+        None => SlicedPacket::from_ip(rest).ok(),
+    };
+    if packet.as_ref().is_some_and(SlicedPacket::is_ip_payload_fragmented) {
+        return Err(Unusable::Fragment);
     }
+    packet.and_then(|packet| parts_of(&packet)).ok_or_else(|| why(kind, rest))
 }
 
-fn datagram(packet: &SlicedPacket<'_>, at: Nanos) -> Option<Datagram> {
+fn parts_of(packet: &SlicedPacket<'_>) -> Option<Parts> {
     let Some(TransportSlice::Udp(udp)) = &packet.transport else { return None };
-    let source = match packet.net.as_ref()? {
-        NetSlice::Ipv4(ip) => ip.header().source_addr().into(),
-        NetSlice::Ipv6(ip) => ip.header().source_addr().into(),
+    let [source, target]: [IpAddr; 2] = match packet.net.as_ref()? {
+        NetSlice::Ipv4(ip) => [ip.header().source_addr(), ip.header().destination_addr()].map(IpAddr::from),
+        NetSlice::Ipv6(ip) => [ip.header().source_addr(), ip.header().destination_addr()].map(IpAddr::from),
         NetSlice::Arp(_) => return None,
     };
-    let source = SocketAddr::new(source, udp.source_port());
-    Some(Datagram { at, source, port: udp.destination_port(), payload: udp.payload().into() })
+    let [source, target] =
+        [(source, udp.source_port()), (target, udp.destination_port())].map(|(ip, port)| SocketAddr::new(ip, port));
+    Some((source, target, udp.payload().into()))
+}
+
+/// Why a packet of this type gives no datagram.
+fn why(kind: Option<EtherType>, packet: &[u8]) -> Unusable {
+    let packet = match kind {
+        Some(kind) => Some(LaxSlicedPacket::from_ether_type(kind, packet)),
+        None => LaxSlicedPacket::from_ip(packet).ok(),
+    };
+    match packet.as_ref().and_then(|packet| packet.net.as_ref()).and_then(LaxNetSlice::ip_payload_ref) {
+        Some(payload) if payload.fragmented => Unusable::Fragment,
+        Some(payload) if payload.incomplete && payload.ip_number == IpNumber::UDP => Unusable::Cut,
+        _ => Unusable::Other,
+    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ const ROWS: [Row; 9] = [
     Row {
         name: "pcap",
         argument: "=FILE[:port=N]",
-        about: "the UDP payloads that a capture has for port N, by default the port of most",
+        about: "the UDP payloads that a capture has for port N, by default the port that most ask",
         make: pcap::chosen,
     },
     Row {
@@ -212,8 +212,17 @@ pub struct Chosen {
     pub(crate) profile: Arc<dyn Profile>,
     /// Requests without costs; `None` for the bench protocol, whose requests have costs.
     pub(crate) requests: Option<Workload>,
-    /// The requests of a capture at its times.
-    pub(crate) recorded: Option<Arc<[Arrival]>>,
+    /// What a capture has, if it has times.
+    pub(crate) recorded: Option<Arc<Recorded>>,
+}
+
+/// The requests of a capture.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// At the times of the capture.
+    pub(crate) requests: Vec<Arrival>,
+    /// How many addresses and ports they came from. Each has a flow, as far as there are numbers.
+    pub(crate) sources: usize,
 }
 
 impl Chosen {

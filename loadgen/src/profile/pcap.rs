@@ -2,10 +2,11 @@
 //! known, so any datagram answers.
 
 use super::capture::{Capture, Datagram};
-use super::{Chosen, Common, Profile, Told};
+use super::{Chosen, Common, Profile, Recorded, Told};
 use crate::lab::workload::{Arrival, Workload};
 use forebay::time::Nanos;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The payloads, in the order of their times.
 #[derive(Debug)]
@@ -14,14 +15,17 @@ struct Payloads(Vec<Box<[u8]>>);
 /// The datagrams of the capture `text`, `PATH[:port=N]`, over and over. Their times can be
 /// replayed, with a flow for each address and port that they came from.
 pub(super) fn chosen(text: &str) -> Result<Chosen, String> {
-    let Capture { datagrams, told } = Capture::read(text).map_err(|problem| format!("file {text}: {problem}"))?;
+    let Capture { datagrams, told, is_timed } =
+        Capture::read(text).map_err(|problem| format!("file {text}: {problem}"))?;
     let mut flows = HashMap::new();
     let request = |one: &Datagram| {
         let next = flows.len();
+        // Beyond the numbers that there are, sources share flows.
         let flow = *flows.entry(one.source).or_insert(next) as u16;
         Arrival { at: one.at, cost: Nanos::ZERO, flow, class: 0 }
     };
-    let recorded = Some(datagrams.iter().map(request).collect());
+    let requests = datagrams.iter().map(request).collect();
+    let recorded = is_timed.then(|| Arc::new(Recorded { requests, sources: flows.len() }));
     let payloads = datagrams.into_iter().map(|datagram| datagram.payload).collect();
     let requests = Workload::without_costs(told, &[1.0]);
     Ok(Chosen { recorded, ..Chosen::new(Payloads(payloads), requests) })

@@ -51,7 +51,9 @@ fn a_capture_is_replayed_at_its_times_and_over_its_flows() {
     let took = heard[heard.len() - 1].0.minus(heard[0].0);
     assert!(took >= Nanos::from_millis(300), "{took}");
     let offered = run.report["workload"].as_str().expect("a name");
-    assert!(offered.ends_with(": 20 datagrams to port 53; left out: 20 to other ports, 0 fragments, 0 other frames"));
+    assert!(offered.ends_with(
+        ": 20 datagrams of 2 sources to port 53; left out: 20 to other ports, 0 fragments, 0 cut off, 0 other frames"
+    ));
 }
 
 #[test]
