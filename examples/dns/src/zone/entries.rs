@@ -1,6 +1,7 @@
 //! Prepares entries of master files for the crate `domain`. It cannot read units of times, `@`
-//! among the data, and entries over several lines.
+//! among the data, names of algorithms, entries over several lines, and some types.
 
+use super::generic;
 use domain::base::iana::Rtype;
 
 /// Most characters of an entry that an error repeats.
@@ -119,14 +120,17 @@ impl Entry {
     }
 
     /// The entry in one line, in the form that `domain` reads.
-    pub(super) fn ready(&self, origin: &str) -> String {
+    ///
+    /// # Errors
+    /// If the data is of a type that `domain` does not read, and is wrong.
+    pub(super) fn ready(&self, origin: &str) -> Result<String, String> {
         let mut words = self.words.clone();
         if !self.indented && words[0].starts_with('$') {
             words.iter_mut().skip(1).for_each(|word| at_origin(word, origin));
             if words[0].eq_ignore_ascii_case("$TTL") {
                 words.iter_mut().skip(1).for_each(in_seconds);
             }
-            return words.join(" ") + "\n";
+            return Ok(words.join(" ") + "\n");
         }
         let mut place = usize::from(!self.indented);
         while words.get(place).is_some_and(|word| is_class(word) || seconds(word).is_some()) {
@@ -138,19 +142,32 @@ impl Entry {
         if let Some(rtype) = rtype
             && words.get(place + 1).is_none_or(|word| word != "\\#")
         {
-            let data = &mut words[place + 1..];
-            match rtype {
-                Rtype::SOA => data.iter_mut().skip(3).for_each(in_seconds),
-                // In these types `@` is text.
-                Rtype::TXT | Rtype::HINFO | Rtype::CAA => {}
-                _ => data.iter_mut().for_each(|word| at_origin(word, origin)),
-            }
-            if rtype == Rtype::SOA {
-                data.iter_mut().take(2).for_each(|word| at_origin(word, origin));
+            if let Some(data) = generic::read(rtype, &words[place + 1..], origin) {
+                let data = data.map_err(|error| self.wrong(&error.to_string()))?;
+                let digits: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                words.truncate(place + 1);
+                words.push(format!("\\# {} {digits}", data.len()));
+            } else {
+                prepare(rtype, &mut words[place + 1..], origin);
             }
         }
         let indent = if self.indented { " " } else { "" };
-        format!("{indent}{}\n", words.join(" "))
+        Ok(format!("{indent}{}\n", words.join(" ")))
+    }
+}
+
+/// Prepares the data of a record of a type that `domain` reads.
+fn prepare(rtype: Rtype, data: &mut [String], origin: &str) {
+    match rtype {
+        Rtype::SOA => {
+            data.iter_mut().skip(3).for_each(in_seconds);
+            data.iter_mut().take(2).for_each(|word| at_origin(word, origin));
+        }
+        Rtype::DS | Rtype::CDS => data.iter_mut().skip(1).take(1).for_each(in_numbers),
+        Rtype::DNSKEY | Rtype::CDNSKEY => data.iter_mut().skip(2).take(1).for_each(in_numbers),
+        // In these types `@` is text.
+        Rtype::TXT | Rtype::HINFO | Rtype::CAA => {}
+        _ => data.iter_mut().for_each(|word| at_origin(word, origin)),
     }
 }
 
@@ -163,6 +180,13 @@ fn at_origin(word: &mut String, origin: &str) {
 fn in_seconds(word: &mut String) {
     if let Some(seconds) = seconds(word) {
         *word = seconds.to_string();
+    }
+}
+
+/// Replaces the name of an algorithm with its number.
+fn in_numbers(word: &mut String) {
+    if let Some(algorithm) = generic::algorithm(word) {
+        *word = algorithm.to_int().to_string();
     }
 }
 

@@ -3,7 +3,8 @@
 use super::Zone;
 use super::build::Records;
 use super::entries::Entries;
-use super::rrset::{Data, canonicalize};
+use super::generic;
+use super::rrset::Data;
 use crate::name::{Name, is_within, text};
 use crate::sign::Signer;
 use bytes::Bytes;
@@ -62,7 +63,7 @@ fn read(
     while let Some(written) = entries.next().map_err(wrong)? {
         let bad = |problem: String| wrong(written.wrong(&problem));
         let origin = zonefile.origin().map_err(|error| bad(error.to_string()))?;
-        let line = written.ready(&origin.fmt_with_dot().to_string());
+        let line = written.ready(&origin.fmt_with_dot().to_string()).map_err(wrong)?;
         zonefile.extend_from_slice(line.as_bytes());
         // The parser sees one line at a time, so its position is not that of the file.
         let unplaced = |error: String| error.splitn(3, ':').last().unwrap_or_default().trim().to_owned();
@@ -93,13 +94,12 @@ fn add(apex: &Name, record: &ScannedRecord, records: &mut Records) -> Result<(),
     let (mut plain, mut canonical) = (Vec::new(), Vec::new());
     let Ok(()) = record.data().compose_rdata(&mut plain);
     // Also checks data written as `\#` with hexadecimal digits, which may be wrong for any type.
-    let mut parser = Parser::from_ref(&plain[..]);
-    let data = ZoneRecordData::parse_rdata(record.rtype(), &mut parser);
+    let wrong = || problem("the data is not that of the type");
+    let (rtype, mut parser) = (record.rtype(), Parser::from_ref(&plain[..]));
+    let data = ZoneRecordData::parse_rdata(rtype, &mut parser);
     let data = data.ok().flatten().filter(|_| parser.remaining() == 0);
-    let Ok(()) =
-        data.ok_or_else(|| problem("the data is not that of the type"))?.compose_canonical_rdata(&mut canonical);
-    let rtype = record.rtype();
-    canonicalize(rtype, &mut canonical);
+    let Ok(()) = data.ok_or_else(wrong)?.compose_canonical_rdata(&mut canonical);
+    generic::canonicalize(rtype, &mut canonical).ok_or_else(wrong)?;
     records.add(&owner, rtype, record.ttl().as_secs(), Data { plain, canonical });
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 mod build;
 mod entries;
+mod generic;
 mod load;
+mod location;
 mod rrset;
 mod types;
 

@@ -182,14 +182,6 @@ fn split(rtype: Rtype, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     (before, names, rest)
 }
 
-/// Puts the name at the end of the data into lower case, for types which `domain` does not know
-/// (RFC 4034, 6.2).
-pub(super) fn canonicalize(rtype: Rtype, data: &mut [u8]) {
-    if matches!(rtype, Rtype::AFSDB | Rtype::RT | Rtype::KX) {
-        data.iter_mut().skip(2).for_each(|byte| byte.make_ascii_lowercase());
-    }
-}
-
 fn digest_of(rtype: Rtype, ttl: u32, canonical: &[Box<[u8]>]) -> [u8; 16] {
     let mut bytes = [&rtype.to_int().to_be_bytes()[..], &ttl.to_be_bytes()].concat();
     for data in canonical {
