@@ -1,7 +1,9 @@
 //! The futures that a handler may await: [`checkpoint`], [`hop`], [`uninterrupted`], [`aside`],
 //! [`sleep`] and [`timeout`].
 
+use super::Full;
 use crate::runtime::continuation::{self, Outcome, Resume, help};
+use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,24 +39,44 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work` on a helper thread, and returns its result. For work without a checkpoint that may
-/// take long, such as a signature. The handler waits without keeping a worker. The helper thread
-/// has the kernel's lowest ordinary priority. So `work` delays other requests far less than
-/// [`uninterrupted`] does, even with a worker on each CPU, but gets a CPU last. `work` owns the
-/// data that it uses, and continues if the handler is dropped. If 64 pieces of work per CPU wait
-/// already, it runs [uninterrupted](uninterrupted).
+/// take long, such as a signature. The handler waits without keeping a worker, and overload does
+/// not end it meanwhile. The helper thread has the kernel's lowest ordinary priority. So `work`
+/// delays other requests far less than [`uninterrupted`] does, even with a worker on each CPU, but
+/// gets a CPU last. `work` owns the data that it uses, and continues if the handler is dropped.
+///
+/// # Errors
+/// [`Full`] with `work`, which has not run, if it would wait for half a second or longer. The
+/// estimate is [`aside_wait`]. The same if 1,024 pieces of work wait for each CPU, 256 requests
+/// wait for each worker, or the system allows no threads.
 ///
 /// # Panics
 /// When `work` panics.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn aside<W, T>(work: W) -> Result<T, Full<W>>
+where
+    W: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    if !continuation::may_wait() {
+        return Err(Full(work));
+    }
     let outcome = Arc::new(Outcome::new());
     let made = Arc::clone(&outcome);
-    match help(work, move |result| made.complete(result)) {
-        Ok(()) => {
-            let made = poll_fn(|context| outcome.poll(context.waker())).await;
-            made.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message()))
+    help(work, move |result| made.complete(result)).map_err(Full)?;
+    let made = poll_fn(|context| {
+        let made = outcome.poll(context.waker());
+        if made.is_pending() {
+            continuation::aside_pauses();
         }
-        Err(work) => uninterrupted(work).await,
-    }
+        made
+    });
+    Ok(made.await.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message())))
+}
+
+/// How long work that is given to a helper thread now is expected to wait: the number of pieces
+/// that wait, times the recent time between the starts of two. A service can use it to refuse early
+/// what would come too late.
+pub fn aside_wait() -> Nanos {
+    continuation::expected_wait()
 }
 
 /// Waits for `duration` without keeping a worker. Precise to 1 to 2 ms.

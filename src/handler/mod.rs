@@ -50,7 +50,7 @@ mod service;
 
 pub use closure::handler_fn;
 pub use fork::{Fork, fork};
-pub use leaf::{aside, checkpoint, hop, sleep, timeout, uninterrupted};
+pub use leaf::{aside, aside_wait, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub use outgoing::{SendError, Transmit};
 pub use reply::{Full, GiveUp, Overflow, Reply};

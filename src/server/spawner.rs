@@ -4,7 +4,7 @@ use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{
     AbortCause, AnyChild, Child, Found, Outside, Ready, block_on, lock, new_runtime_id,
 };
-use crate::sched::bounds::SPAWNED_PER_WORKER;
+use crate::sched::bounds::{SPAWNED_PER_WORKER, WAITING_PER_WORKER};
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -192,7 +192,7 @@ impl Spawning {
         let spawned = workers * SPAWNED_PER_WORKER;
         Spawning {
             runtime_id: new_runtime_id(),
-            outside: Arc::new(Outside::new(slots + spawned + 1)),
+            outside: Arc::new(Outside::new(slots + spawned + 1).waiting_at_most(workers * WAITING_PER_WORKER)),
             most: spawned,
             state: Mutex::default(),
         }

@@ -144,7 +144,7 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
                 self.work.pause((future, membership));
                 return Ran::Paused { job: self.job(), resume, ran: clock::now().minus(start) };
             }
-            Polled::Waits { .. } => {
+            Polled::Waits(_) => {
                 if self.work.park((future, membership)) {
                     discard(self);
                 } else {

@@ -27,6 +27,8 @@ pub struct Arguments {
     idle: u64,
 
     /// Handshakes in progress from which on clients first prove their addresses; 0 for all.
+    ///
+    /// They do so sooner while signatures wait for 100 ms or longer.
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 

@@ -1,29 +1,32 @@
-//! The service: finds the shard of each datagram, and accepts connections.
+//! The service: finds the connection of each datagram, and decides which connections begin.
 
+use crate::client::{Client, Datagram, Inbox, Maker, Returned};
 use crate::ids::{self, Routes};
-use crate::shard::{Client, Places, Seat, Shard, now};
+use crate::shard::{Places, Seat, Shard};
 use crate::streams::Streams;
-use bytes::BytesMut;
 use forebay::fate::{CLASSES, Malformed};
-use forebay::handler::aside;
+use forebay::handler::{GiveUp, Panicked, aside_wait};
 use forebay::server::Counter;
+use forebay::time::Nanos;
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
-use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig};
+use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The most connections of one shard. The limit of the whole server is lower, unless clients repeat
-/// the ID that chooses the shard.
-const SHARD_CONNECTIONS_MAX: usize = 256;
 
 /// The most handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
 
+/// The wait for a helper thread from which on clients first prove their addresses. Helper threads
+/// take twice as much from those that have.
+const RETRY_WAIT: Nanos = Nanos::from_millis(100);
+
+/// The wait from which on no handshake of an unproven address begins: helper threads take twice as
+/// much. So a client that proves its address finds room.
+const WAIT_MAX: Nanos = Nanos::from_millis(250);
+
 /// QUIC connections in shards.
 pub struct Quic {
-    config: Arc<ServerConfig>,
-    endpoint: EndpointConfig,
-    routes: Routes,
+    maker: Arc<Maker>,
     connections_max: usize,
     retry_from: usize,
     /// The server's counters.
@@ -41,107 +44,91 @@ pub struct Counts {
     pub retries: Counter,
 }
 
-/// What to do with a datagram.
-enum Next {
-    Nothing,
-    Drive(ConnectionHandle),
-    Accept(Box<Incoming>),
+/// What a new connection takes.
+struct Seats {
+    place: u16,
+    connection: Seat,
+    handshake: Seat,
 }
 
 impl Quic {
     /// At most `connections_max` connections. From `retry_from` handshakes in progress on, clients
     /// prove their address before the next one begins.
     pub fn new(config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic {
-        Quic {
-            config: Arc::new(config),
-            endpoint: EndpointConfig::default(),
-            routes: Routes::default(),
-            connections_max,
-            retry_from,
-            counts: Counts::default(),
-        }
+        let (routes, endpoint, server) = (Routes::default(), EndpointConfig::default(), Arc::new(config));
+        let maker = Arc::new(Maker { routes, endpoint, server });
+        Quic { maker, connections_max, retry_from, counts: Counts::default() }
     }
 
-    /// Reads datagrams of one connection, and gives them to it.
-    fn receive_all(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) -> Next {
-        let mut next = Next::Nothing;
+    /// Handles datagrams of one connection.
+    async fn receive(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) {
+        let mut changed = None;
         for bytes in request.segments() {
-            next = self.receive(shard, bytes, request, out);
-            // If there is no such connection, one answer is enough.
-            if matches!(next, Next::Nothing) {
-                break;
+            let Some(place) = shard.place_of(bytes) else {
+                // If there is no such connection, one answer is enough.
+                return self.greet(shard, bytes, request, out);
+            };
+            if shard.receive(place, Datagram::of(request, bytes), out) {
+                changed = Some(place);
             }
         }
-        next
+        if let Some(place) = changed {
+            shard.drive(place, out).await;
+        }
     }
 
-    fn receive(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) -> Next {
-        let Some(endpoint) = &mut shard.endpoint else {
-            // A helper thread panicked and lost the endpoint, so the connections of this shard are
-            // lost.
-            *shard = self.shard_numbered(out.shard());
-            return Next::Nothing;
+    /// Answers a datagram of no connection, or begins one. A client whose signature would come too
+    /// late gets nothing, which costs least; it repeats its first packet.
+    fn greet(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) {
+        let (may_begin, wait, mut answer) = (ids::is_initial(bytes), aside_wait(), Vec::new());
+        if may_begin && wait >= WAIT_MAX && !ids::has_token(bytes) {
+            return out.reply().give_up(GiveUp::Full, 0);
+        }
+        let incoming = match Datagram::of(request, bytes).enter(&mut shard.door, &mut answer) {
+            Some(DatagramEvent::NewConnection(incoming)) => incoming,
+            Some(DatagramEvent::Response(_)) => return reply(out, &answer),
+            _ => return,
         };
-        let (now, peer, local) = (now(), request.peer(), request.local());
-        let (ecn, mut answer) = (EcnCodepoint::from_bits(request.ecn()), Vec::new());
-        match endpoint.handle(now, peer, Some(local.ip()), ecn, BytesMut::from(bytes), &mut answer) {
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let Some(client) = shard.clients.get_mut(&handle) else { return Next::Nothing };
-                client.connection.handle_event(event);
-                return Next::Drive(handle);
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => return Next::Accept(Box::new(incoming)),
-            Some(DatagramEvent::Response(_)) => reply(out, &answer),
-            None => {}
-        }
-        Next::Nothing
-    }
-
-    /// Begins a connection. A helper thread makes the signature. Meanwhile the shard waits, but no
-    /// worker does.
-    async fn accept(&self, shard: &mut Shard, incoming: Box<Incoming>, request: Request<'_>, out: &mut Out<'_>) {
-        let (Some(mut endpoint), mut answer) = (shard.endpoint.take(), Vec::new()) else { return };
-        let is_proven = incoming.remote_address_validated();
+        let Some(first) = ids::destination(bytes).map(ConnectionId::new) else { return shard.door.ignore(incoming) };
         // Ordering: relaxed, a count.
-        if !is_proven && self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from {
+        let is_pressed = wait >= RETRY_WAIT || self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from;
+        if is_pressed && !incoming.remote_address_validated() {
             self.counts.retries.add(1);
-            let _ =
-                endpoint.retry(*incoming, &mut answer).expect("an address that is not proven may be asked for a proof");
-            shard.endpoint = Some(endpoint);
+            let retried = shard.door.retry(incoming, &mut answer);
+            let _ = retried.expect("an address that is not proven may be asked for a proof");
             return reply(out, &answer);
         }
-        let has_room = shard.clients.len() < SHARD_CONNECTIONS_MAX;
-        let seat = Seat::take(&self.counts.connections, self.connections_max).filter(|_| has_room);
-        let handshake = Seat::take(&self.counts.handshakes, HANDSHAKES_MAX);
-        let (Some(seat), Some(handshake)) = (seat, handshake) else {
-            let _ = endpoint.refuse(*incoming, &mut answer);
-            shard.endpoint = Some(endpoint);
+        let Some(Seats { place, connection, handshake }) = self.seats(shard) else {
+            let _ = shard.door.refuse(incoming, &mut answer);
             return reply(out, &answer);
         };
-        let now = now();
-        let (endpoint, accepted, answer) = aside(move || {
-            let accepted = endpoint.accept(*incoming, now, &mut answer, None);
-            (endpoint, accepted, answer)
-        })
-        .await;
-        shard.endpoint = Some(endpoint);
-        // After an error there may still be an answer.
-        let Ok((handle, connection)) = accepted else { return reply(out, &answer) };
-        let client = Box::new(Client {
-            connection,
+        // The connection's own endpoint reads the datagram again.
+        shard.door.ignore(incoming);
+        let inbox = Inbox::default();
+        inbox.add(Datagram::of(request, bytes));
+        let client = Client {
+            protocol: None,
+            inbox: Arc::new(inbox),
             streams: Streams::default(),
+            peer: request.peer(),
             local: request.local(),
+            first,
             due: None,
             handshake: Some(handshake),
-            _seat: seat,
-        });
-        shard.clients.insert(handle, client);
-        shard.drive(handle, out).await;
+            _seat: connection,
+        };
+        if !shard.begin(place, client, out) {
+            out.reply().give_up(GiveUp::Full, 0);
+        }
     }
 
-    fn shard_numbered(&self, number: usize) -> Shard {
-        let number = u16::try_from(number).expect("there are fewer shards");
-        Shard::new(number, &self.routes, self.endpoint.clone(), Arc::clone(&self.config))
+    /// Takes what a new connection of `shard` needs; `None` if the server or the shard is full.
+    fn seats(&self, shard: &Shard) -> Option<Seats> {
+        Some(Seats {
+            place: shard.free_place()?,
+            connection: Seat::take(&self.counts.connections, self.connections_max)?,
+            handshake: Seat::take(&self.counts.handshakes, HANDSHAKES_MAX)?,
+        })
     }
 }
 
@@ -159,39 +146,37 @@ impl forebay::Service for Quic {
     const TRANSPORT: bool = true;
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["packet", "initial", "class2", "class3", "class4", "class5", "class6", "class7"];
+    const REASON_NAMES: &'static [&'static str] = &["signature_too_late"];
 
     fn joins(first: &[u8], next: &[u8]) -> bool {
         ids::are_of_one_connection(first, next)
     }
 
     fn shard(&self, number: usize) -> Shard {
-        self.shard_numbered(number)
+        Shard::new(u16::try_from(number).expect("there are fewer shards"), Arc::clone(&self.maker))
     }
 
+    /// Packets with an ID of this server come from a client that has received it. Under overload
+    /// they are shed after all others.
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let id = ids::destination(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Other))?;
-        let class = ids::is_initial(arrival.bytes());
-        Ok(Admitted::new(()).class(class.into()).shard(self.routes.shard_of(id).into()))
+        let (class, routes) = (ids::is_initial(arrival.bytes()), &self.maker.routes);
+        let admitted = Admitted::new(()).class(class.into()).shard(routes.shard_of(id).into());
+        Ok(admitted.validated(routes.named(id).is_some()))
     }
 
     async fn handle(&self, shard: &mut Shard, event: Event<'_>, out: &mut Out<'_>) {
         match event {
-            Event::Datagram(request) => match self.receive_all(shard, request, out) {
-                Next::Nothing => {}
-                Next::Drive(handle) => shard.drive(handle, out).await,
+            Event::Datagram(request) => self.receive(shard, request, out).await,
+            Event::Timer(key) => shard.fire(key as u16, out).await,
+            Event::Message(message) => match message.downcast::<Returned>() {
                 // In a box, because the server moves the future of every event, and this kind of
                 // event is rare.
-                Next::Accept(incoming) => Box::pin(self.accept(shard, incoming, request, out)).await,
+                Ok(returned) => Box::pin(shard.take_back(*returned, out)).await,
+                Err(other) if other.is::<Panicked>() => shard.bury(out),
+                Err(_) => {}
             },
-            Event::Timer(key) => {
-                let (handle, now) = (ConnectionHandle(key as usize), now());
-                if let Some(client) = shard.clients.get_mut(&handle) {
-                    client.due = None;
-                    client.connection.handle_timeout(now);
-                    shard.drive(handle, out).await;
-                }
-            }
-            Event::Stopping => shard.close(out).await,
+            Event::Stopping => Box::pin(shard.close(out)).await,
             _ => {}
         }
     }
@@ -200,7 +185,14 @@ impl forebay::Service for Quic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Ids, Named};
+    use crate::shard::CONNECTIONS_MAX;
     use forebay::Service;
+    use quinn_proto::ConnectionIdGenerator;
+    use quinn_proto::crypto::rustls::QuicServerConfig;
+    use rustls::crypto::aws_lc_rs;
+    use rustls::server::{ClientHello, ResolvesServerCert};
+    use rustls::sign::CertifiedKey;
 
     fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a>, &'a mut Out<'a>) -> F) -> usize {
         size_of::<F>()
@@ -212,5 +204,89 @@ mod tests {
     fn the_future_of_an_event_is_short() {
         let bytes = length(|quic, shard, event, out| quic.handle(shard, event, out));
         assert!(bytes < 1_024, "{bytes} bytes, and a connection {}", size_of::<Client>());
+    }
+
+    #[derive(Debug)]
+    struct NoCertificate;
+
+    impl ResolvesServerCert for NoCertificate {
+        fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+            None
+        }
+    }
+
+    /// A server with this limit, which cannot complete a handshake.
+    fn quic(connections_max: usize) -> Quic {
+        let tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("the provider has it")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(NoCertificate));
+        let config = QuicServerConfig::try_from(tls).expect("it has TLS 1.3");
+        Quic::new(ServerConfig::with_crypto(Arc::new(config)), connections_max, 0)
+    }
+
+    // Is there a bound of the connections, of those of one shard, and of the handshakes? Does an
+    // end make room again?
+    #[test]
+    fn connections_and_handshakes_have_bounds() {
+        for (connections_max, fit) in [(10, 10), (1_000_000, HANDSHAKES_MAX)] {
+            let quic = quic(connections_max);
+            let shard = quic.shard(0);
+            let mut taken: Vec<_> = std::iter::from_fn(|| quic.seats(&shard)).take(fit + 1).collect();
+            assert_eq!(taken.len(), fit);
+            taken.pop();
+            assert!(quic.seats(&shard).is_some());
+        }
+        let quic = quic(1_000_000);
+        let mut shard = quic.shard(0);
+        assert_eq!(shard.fill(|place| quic.client(place)), CONNECTIONS_MAX);
+        assert!(quic.seats(&shard).is_none() && quic.seats(&quic.shard(1)).is_some());
+        shard.empty(7);
+        assert_eq!(quic.seats(&shard).map(|seats| seats.place), Some(7));
+    }
+
+    impl Quic {
+        fn client(&self, place: u16) -> Client {
+            let address = ([127, 0, 0, 1], place).into();
+            Client {
+                protocol: None,
+                inbox: Arc::default(),
+                streams: Streams::default(),
+                peer: address,
+                local: address,
+                first: ConnectionId::new(&place.to_be_bytes()),
+                due: None,
+                handshake: None,
+                _seat: Seat::take(&self.counts.connections, usize::MAX).expect("there is no limit"),
+            }
+        }
+    }
+
+    // Are the datagrams that a connected client sends at once one event, and no others?
+    #[test]
+    fn datagrams_of_a_connection_are_joined() {
+        let (routes, mut all) = (Routes::default(), Vec::new());
+        for place in [1, 2] {
+            let id = Ids::new(routes.clone(), Named { shard: 3, place }).generate_cid();
+            all.push([&[0x41], &id[..], &[9; 40]].concat());
+        }
+        assert!(Quic::joins(&all[0], &all[0]) && !Quic::joins(&all[0], &all[1]));
+    }
+
+    // Is a packet with an ID of this server preferred to others, and does each find its shard?
+    #[test]
+    fn packets_of_known_clients_are_marked() {
+        let quic = quic(1);
+        let id = Ids::new(quic.maker.routes.clone(), Named { shard: 77, place: 3 }).generate_cid();
+        let peer = ([192, 0, 2, 1], 9).into();
+        let admitted = |bytes: &[u8]| format!("{:?}", quic.admit(&Arrival::new(bytes, peer, peer, Nanos::ZERO)));
+        let known = admitted(&[&[0x41], &id[..], &[9; 40]].concat());
+        assert!(known.contains("validated: true") && known.contains("Number(77)"), "{known}");
+        let initial = [&[0xc3, 0, 0, 0, 1, 8][..], &[7; 1_194]].concat();
+        for bytes in [&initial[..], &[0x41; 60]] {
+            let unknown = admitted(bytes);
+            assert!(unknown.contains("validated: false"), "{unknown}");
+        }
     }
 }

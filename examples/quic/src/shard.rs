@@ -1,37 +1,19 @@
 //! The connections of one shard.
 
-use crate::ids::{Ids, Routes};
-use crate::streams::Streams;
-use bytes::Bytes;
+use crate::client::{Client, Datagram, Maker, Returned, now};
+use crate::ids::{self, NOWHERE, Named};
 use forebay::Out;
-use forebay::handler::Transmit;
 use forebay::server::Gauge;
-use forebay::time::Nanos;
-use quinn_proto::{Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, ServerConfig, VarInt};
-use std::cell::RefCell;
+use forebay::time::{Nanos, clock};
+use quinn_proto::{ConnectionId, Endpoint};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::thread;
 
-/// The most datagrams sent together: 48 KB, and the kernel accepts 64 KB at once.
-const TOGETHER: usize = 32;
-
-/// The most bytes that one event of a connection sends: half of what a worker keeps until it sends.
-/// The connection continues when these bytes are acknowledged, or at a timer if they are lost.
-const BYTES_MAX: usize = 1 << 17;
-
-thread_local! {
-    /// The buffer for packets that are about to be sent.
-    static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Now, for the protocol.
-#[expect(clippy::disallowed_methods, reason = "the protocol counts so")]
-pub fn now() -> Instant {
-    Instant::now()
-}
+/// The most connections of one shard. The limit of the whole server is lower, unless clients repeat
+/// the ID that chooses the shard.
+pub const CONNECTIONS_MAX: usize = 256;
 
 /// A limited number of places.
 #[derive(Default)]
@@ -63,113 +45,201 @@ impl Drop for Seat {
     }
 }
 
-/// A connection, and its data outside of the protocol.
-pub struct Client {
-    pub(crate) connection: Connection,
-    pub(crate) streams: Streams,
-    /// The server's address that the client knows.
-    pub(crate) local: SocketAddr,
-    /// When the timer fires.
-    pub(crate) due: Option<Instant>,
-    /// Its place among the handshakes, until the handshake ends.
-    pub(crate) handshake: Option<Seat>,
-    /// Its place among the connections.
-    pub(crate) _seat: Seat,
-}
-
 /// The state of one shard.
 pub struct Shard {
-    /// `None` while a helper thread accepts a connection. It stays so if the helper panics.
-    pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) clients: HashMap<ConnectionHandle, Box<Client>>,
+    number: u16,
+    maker: Arc<Maker>,
+    /// Answers datagrams of no connection, and has none itself.
+    pub(crate) door: Endpoint,
+    /// The connections by their places, at most [`CONNECTIONS_MAX`].
+    clients: Vec<Option<Box<Client>>>,
+    /// The places of connections by the IDs that their clients chose.
+    firsts: HashMap<ConnectionId, u16>,
+    /// Whether the server stops.
+    is_closing: bool,
 }
 
 impl Shard {
     /// Shard `number`, which issues its own connection IDs.
-    pub fn new(number: u16, routes: &Routes, mut common: EndpointConfig, server: Arc<ServerConfig>) -> Shard {
-        let routes = routes.clone();
-        common.cid_generator(move || Box::new(Ids::new(routes.clone(), number)));
-        let finds_mtu = true;
-        let endpoint = Endpoint::new(Arc::new(common), Some(server), finds_mtu, None);
-        Shard { endpoint: Some(endpoint), clients: HashMap::new() }
+    pub fn new(number: u16, maker: Arc<Maker>) -> Shard {
+        let door = maker.endpoint(Named { shard: number, place: NOWHERE });
+        Shard { number, maker, door, clients: Vec::new(), firsts: HashMap::new(), is_closing: false }
+    }
+
+    /// The place of the connection to which a datagram belongs.
+    pub fn place_of(&self, datagram: &[u8]) -> Option<u16> {
+        let id = ids::destination(datagram)?;
+        let named = self.maker.routes.named(id).filter(|named| named.shard == self.number);
+        let place = named.map(|named| named.place).filter(|place| self.client(*place).is_some());
+        place.or_else(|| self.firsts.get(&ConnectionId::new(id)).copied())
+    }
+
+    fn client(&self, place: u16) -> Option<&Client> {
+        self.clients.get(usize::from(place))?.as_deref()
+    }
+
+    fn client_mut(&mut self, place: u16) -> Option<&mut Client> {
+        self.clients.get_mut(usize::from(place))?.as_deref_mut()
+    }
+
+    /// A place without a connection; `None` if the shard has as many as it may.
+    pub fn free_place(&self) -> Option<u16> {
+        let free = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
+        (free < CONNECTIONS_MAX).then_some(free as u16)
+    }
+
+    /// Begins a connection at a free place, with what is in its inbox. Returns false if helper
+    /// threads have no room for it.
+    pub fn begin(&mut self, place: u16, client: Client, out: &Out<'_>) -> bool {
+        let (mut client, named) = (Box::new(client), Named { shard: self.number, place });
+        if !client.go_aside(&self.maker, named, out) {
+            return false;
+        }
+        self.firsts.insert(client.first, place);
+        let index = usize::from(place);
+        self.clients.resize_with(self.clients.len().max(index + 1), || None);
+        self.clients[index] = Some(client);
+        true
+    }
+
+    /// Gives a datagram to the connection at `place`. Returns whether [`Shard::drive`] is to follow.
+    pub fn receive(&mut self, place: u16, datagram: Datagram, out: &Out<'_>) -> bool {
+        let (maker, named) = (Arc::clone(&self.maker), Named { shard: self.number, place });
+        let Some(client) = self.client_mut(place) else { return false };
+        match &mut client.protocol {
+            Some(protocol) if !protocol.may_sign() => {
+                protocol.receive(datagram);
+                return true;
+            }
+            // No signature is made here, even if helper threads have no room.
+            Some(_) => {
+                client.inbox.add(datagram);
+                client.go_aside(&maker, named, out);
+            }
+            None => client.inbox.add(datagram),
+        }
+        false
+    }
+
+    /// Takes back a connection from a helper thread, and gives it what has come meanwhile.
+    pub async fn take_back(&mut self, returned: Returned, out: &mut Out<'_>) {
+        let (maker, is_closing) = (Arc::clone(&self.maker), self.is_closing);
+        let Returned { place, mut protocol, inbox } = returned;
+        drop(inbox);
+        let named = Named { shard: self.number, place };
+        let Some(client) = self.client_mut(place) else { return };
+        while !protocol.may_sign()
+            && let Some(datagram) = client.inbox.next()
+        {
+            protocol.receive(datagram);
+        }
+        if is_closing {
+            protocol.close();
+        }
+        let (waits, begins) = (!client.inbox.is_empty(), protocol.connection().is_some());
+        client.protocol = Some(protocol);
+        if waits {
+            client.go_aside(&maker, named, out);
+        } else if begins {
+            self.drive(place, out).await;
+        } else {
+            client.answer(out);
+            self.remove(place, out);
+        }
+    }
+
+    /// Removes the connections of helper threads that have panicked.
+    pub fn bury(&mut self, out: &mut Out<'_>) {
+        let lost = (0..self.clients.len() as u16).filter(|place| self.client(*place).is_some_and(Client::is_lost));
+        for place in lost.collect::<Vec<_>>() {
+            self.remove(place, out);
+        }
+    }
+
+    /// Lets the timer of the connection at `place` fire.
+    pub async fn fire(&mut self, place: u16, out: &mut Out<'_>) {
+        let Some(client) = self.client_mut(place) else { return };
+        client.due = None;
+        if let Some(connection) = client.protocol.as_mut().and_then(|protocol| protocol.connection()) {
+            connection.handle_timeout(now());
+            self.drive(place, out).await;
+        }
     }
 
     /// Handles the effects of an event on a connection: the application's part, then all packets to
     /// send, then the timer.
-    pub async fn drive(&mut self, handle: ConnectionHandle, out: &mut Out<'_>) {
-        let (Some(client), Some(endpoint)) = (self.clients.get_mut(&handle), self.endpoint.as_mut()) else { return };
+    pub async fn drive(&mut self, place: u16, out: &mut Out<'_>) {
+        let Some(client) = self.client_mut(place) else { return };
+        let mut goes_on = GoesOn { place, out: &mut *out, is_done: false };
         client.react().await;
-        while let Some(event) = client.connection.poll_endpoint_events() {
-            let is_over = event.is_drained();
-            if let Some(event) = endpoint.handle_event(handle, event) {
-                client.connection.handle_event(event);
-            }
-            if is_over {
-                self.clients.remove(&handle);
-                // Stopping a timer needs no room, so it cannot fail.
-                let _ = out.at(handle.0 as u64, None);
-                return;
-            }
+        goes_on.is_done = true;
+        drop(goes_on);
+        let Some(protocol) = &mut client.protocol else { return };
+        if protocol.settle() {
+            return self.remove(place, out);
         }
         client.send(now(), out);
-        let due = client.connection.poll_timeout();
+        let connection = client.protocol.as_mut().and_then(|protocol| protocol.connection());
+        let due = connection.and_then(|connection| connection.poll_timeout());
         if due != client.due {
             client.due = due;
-            out.at(handle.0 as u64, due.map(Nanos::from))
-                .expect("a shard has fewer connections than it may have timers");
+            out.at(place.into(), due.map(Nanos::from)).expect("a shard has fewer connections than it may have timers");
         }
+    }
+
+    fn remove(&mut self, place: u16, out: &mut Out<'_>) {
+        if let Some(client) = self.clients.get_mut(usize::from(place)).and_then(Option::take) {
+            self.firsts.remove(&client.first);
+        }
+        // Stopping a timer needs no room, so it cannot fail.
+        let _ = out.at(place.into(), None);
     }
 
     /// Closes all connections, and accepts no new ones.
     pub async fn close(&mut self, out: &mut Out<'_>) {
-        let now = now();
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.set_server_config(None);
-        }
-        let handles: Vec<_> = self.clients.keys().copied().collect();
-        for handle in handles {
-            if let Some(client) = self.clients.get_mut(&handle) {
-                client.connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the server stops"));
+        self.is_closing = true;
+        self.door.set_server_config(None);
+        for place in 0..self.clients.len() as u16 {
+            if let Some(protocol) = self.client_mut(place).and_then(|client| client.protocol.as_mut()) {
+                protocol.close();
+                self.drive(place, out).await;
             }
-            self.drive(handle, out).await;
         }
     }
 }
 
-impl Client {
-    /// Lets the application handle the events of the connection.
-    async fn react(&mut self) {
-        while let Some(event) = self.connection.poll() {
-            match event {
-                Event::Stream(event) => self.streams.handle(&mut self.connection, event).await,
-                Event::ConnectionLost { .. } => self.streams.clear(),
-                _ => {}
-            }
-        }
-        if !self.connection.is_handshaking() {
-            self.handshake = None;
+/// Overload may end an event at a checkpoint of the application. Then this lets a timer of the
+/// connection fire at once, whose event goes on.
+struct GoesOn<'g, 'o> {
+    place: u16,
+    out: &'g mut Out<'o>,
+    is_done: bool,
+}
+
+impl Drop for GoesOn<'_, '_> {
+    fn drop(&mut self) {
+        // What has panicked would panic again.
+        if !self.is_done && !thread::panicking() {
+            let _ = self.out.at(self.place.into(), clock::now());
         }
     }
+}
 
-    fn send(&mut self, now: Instant, out: &mut Out<'_>) {
-        LEAVING.with_borrow_mut(|bytes| {
-            let mut sent = 0;
-            while sent < BYTES_MAX {
-                bytes.clear();
-                let Some(packets) = self.connection.poll_transmit(now, TOGETHER, bytes) else { return };
-                let local = SocketAddr::new(packets.src_ip.unwrap_or(self.local.ip()), self.local.port());
-                // The protocol validates each address. Before that it sends at most three times the
-                // received bytes, also if they came in an earlier second.
-                let transmit = Transmit::new(&bytes[..packets.size])
-                    .segments(packets.segment_size.unwrap_or(packets.size))
-                    .ecn(packets.ecn.map_or(0, |ecn| ecn as u8))
-                    .from(local)
-                    .validated();
-                // If there is no room, packets are lost as in a network, and the protocol sends
-                // them again.
-                let _ = out.send(packets.destination, transmit);
-                sent += packets.size;
-            }
-        });
+#[cfg(test)]
+impl Shard {
+    /// Fills all free places; returns how many there were.
+    pub(crate) fn fill(&mut self, make: impl Fn(u16) -> Client) -> usize {
+        let mut filled = 0;
+        while let Some(place) = self.free_place().filter(|_| filled <= CONNECTIONS_MAX) {
+            self.clients.resize_with(self.clients.len().max(usize::from(place) + 1), || None);
+            self.clients[usize::from(place)] = Some(Box::new(make(place)));
+            filled += 1;
+        }
+        filled
+    }
+
+    /// Frees a place.
+    pub(crate) fn empty(&mut self, place: u16) {
+        self.clients[usize::from(place)] = None;
     }
 }

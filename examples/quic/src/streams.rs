@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes};
 use forebay::checkpoint;
 use forebay::time::{Nanos, clock};
 use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The error code of a stream with an unknown or invalid request.
 pub const REFUSED: u32 = 1;
@@ -29,7 +29,11 @@ static ZEROS: [u8; 16_384] = [0; 16_384];
 
 /// The open streams of a connection, as many as the client may open.
 #[derive(Default)]
-pub struct Streams(HashMap<StreamId, Stream>);
+pub struct Streams {
+    open: HashMap<StreamId, Stream>,
+    /// The streams that may read or write, each once. A stream leaves once it has done so.
+    ready: VecDeque<StreamId>,
+}
 
 #[derive(Default)]
 struct Stream {
@@ -41,6 +45,8 @@ struct Stream {
     held: Bytes,
     /// How many zeros to send after them.
     zeros: usize,
+    /// How long it computes before it answers.
+    computes: Nanos,
     /// Whether the client has finished its side.
     ended: bool,
 }
@@ -61,28 +67,39 @@ enum Next {
 }
 
 impl Streams {
-    /// Handles an event of a stream of `connection`.
-    pub async fn handle(&mut self, connection: &mut Connection, event: StreamEvent) {
+    /// Notes an event of a stream of `connection`.
+    pub fn note(&mut self, connection: &mut Connection, event: StreamEvent) {
         match event {
             StreamEvent::Opened { .. } => {
                 while let Some(id) = connection.streams().accept(Dir::Bi) {
-                    self.0.insert(id, Stream::default());
-                    self.advance(connection, id).await;
+                    self.open.insert(id, Stream::default());
+                    self.ready.push_back(id);
                 }
             }
-            StreamEvent::Readable { id } | StreamEvent::Writable { id } => self.advance(connection, id).await,
-            StreamEvent::Finished { id } | StreamEvent::Stopped { id, .. } => _ = self.0.remove(&id),
-            StreamEvent::Available { .. } => {}
+            StreamEvent::Readable { id } | StreamEvent::Writable { id } if !self.ready.contains(&id) => {
+                self.ready.push_back(id);
+            }
+            StreamEvent::Finished { id } | StreamEvent::Stopped { id, .. } => _ = self.open.remove(&id),
+            StreamEvent::Readable { .. } | StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
         }
+    }
+
+    /// Lets the next stream read and write, as far as it may. Returns false if none may. If this is
+    /// dropped half-way, the next call continues it.
+    pub async fn advance_one(&mut self, connection: &mut Connection) -> bool {
+        let Some(id) = self.ready.front().copied() else { return false };
+        self.advance(connection, id).await;
+        self.ready.pop_front();
+        true
     }
 
     /// Forgets all streams, because the connection is lost.
     pub fn clear(&mut self) {
-        self.0 = HashMap::new();
+        *self = Streams::default();
     }
 
     async fn advance(&mut self, connection: &mut Connection, id: StreamId) {
-        let Some(stream) = self.0.get_mut(&id) else { return };
+        let Some(stream) = self.open.get_mut(&id) else { return };
         let next = stream.advance(connection, id).await;
         // If the client has reset or stopped a stream, it is already partly closed.
         match next {
@@ -93,7 +110,7 @@ impl Streams {
                 let _ = connection.send_stream(id).reset(REFUSED.into());
             }
         }
-        self.0.remove(&id);
+        self.open.remove(&id);
     }
 }
 
@@ -102,6 +119,12 @@ impl Stream {
     /// holds, so the client's window bounds its memory.
     async fn advance(&mut self, connection: &mut Connection, id: StreamId) -> Next {
         loop {
+            while self.computes > Nanos::ZERO {
+                let step = self.computes.min(BURN_STEP);
+                burn(step);
+                self.computes = self.computes.minus(step);
+                checkpoint().await;
+            }
             while !self.held.is_empty() || self.zeros > 0 {
                 if self.held.is_empty() {
                     self.held = Bytes::from_static(&ZEROS[..self.zeros.min(ZEROS.len())]);
@@ -125,7 +148,7 @@ impl Stream {
                     }
                 }
                 Got::End => {
-                    if !self.end().await {
+                    if !self.end() {
                         return Next::Refused;
                     }
                 }
@@ -147,7 +170,7 @@ impl Stream {
     }
 
     /// Makes the answer, because the whole request has come; returns false if it is not valid.
-    async fn end(&mut self) -> bool {
+    fn end(&mut self) -> bool {
         self.ended = true;
         match *self.head {
             [b'e'] => {}
@@ -158,7 +181,7 @@ impl Stream {
                 if length > BURN_MAX {
                     return false;
                 }
-                burn(length).await;
+                self.computes = length;
                 self.zeros = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
             }
             _ => return false,
@@ -181,16 +204,10 @@ fn read(connection: &mut Connection, id: StreamId, most: usize) -> Got {
     got
 }
 
-/// Computes for `length`, in steps. Between steps the policy may serve other requests.
-async fn burn(length: Nanos) {
-    let mut left = length;
-    while left > Nanos::ZERO {
-        let step = left.min(BURN_STEP);
-        let began = clock::now();
-        while clock::now().minus(began) < step {
-            std::hint::spin_loop();
-        }
-        left = left.minus(step);
-        checkpoint().await;
+/// Computes for `length`.
+fn burn(length: Nanos) {
+    let began = clock::now();
+    while clock::now().minus(began) < length {
+        std::hint::spin_loop();
     }
 }

@@ -159,14 +159,14 @@ impl<T: Send + 'static> AnyChild for Child<T> {
             since = end;
             match polled {
                 Polled::Ended(value) => break Ok(value),
-                Polled::Paused { .. } | Polled::Waits { .. } if self.outcome.is_closed() => {
+                Polled::Paused { .. } | Polled::Waits(_) if self.outcome.is_closed() => {
                     break Err(AbortCause::Cancelled);
                 }
                 Polled::Paused { resume } => {
                     self.work.pause(work);
                     return Some((self, resume));
                 }
-                Polled::Waits { .. } => {
+                Polled::Waits(_) => {
                     let parked = self.work.park(work);
                     // The handle may have been dropped before the work was put back.
                     if self.outcome.is_closed() {

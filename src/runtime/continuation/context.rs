@@ -22,6 +22,8 @@ pub(crate) enum Pause {
     Resume(Resume),
     /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
     Join,
+    /// The handler waits for a helper, whose result wakes it.
+    Aside,
     /// The handler must not continue: its deadline passed, its token is cancelled, or a child that
     /// it needs has no result.
     Abort(AbortCause),
@@ -201,6 +203,19 @@ pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
     }
+}
+
+/// For a handler that waits for a helper: sets the reason [`Pause::Aside`], unless there is a
+/// reason by which it continues sooner.
+pub(crate) fn aside_pauses() {
+    if PAUSE.get().is_none() {
+        PAUSE.set(Some(Pause::Aside));
+    }
+}
+
+/// Whether the handler that is being polled may wait for an event outside of the workers.
+pub(crate) fn may_wait() -> bool {
+    with_waiter(|waiter| waiter.may_wait()).unwrap_or(true)
 }
 
 /// For a handler that waits for something that will never come: sets [`Pause::Abort`] with `cause`.

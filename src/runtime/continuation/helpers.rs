@@ -2,62 +2,80 @@
 //! (nice 19).
 //!
 //! When a worker wakes, the kernel takes the CPU from a helper at once. So long work on a helper
-//! does not delay requests, even if each CPU has a worker.
+//! does not delay requests, even if each CPU has a worker. Under a real-time policy helpers leave
+//! real time, for the same reason.
+//!
+//! A helper gets nothing of a CPU that workers use without a pause. So one spare helper has a
+//! higher priority (nice 6), and takes the oldest work once that has waited for [`SPARED`].
 //!
 //! All servers and runtimes of a process share the helpers. They start when they are first needed,
 //! one for each CPU, and live as long as the process.
 
+mod priority;
+mod waiting;
+
 use super::{Panic, guarded, lock};
 use crate::runtime::cpus::cpus;
-use crate::time::Nanos;
-use nix::libc::{SCHED_FLAG_KEEP_POLICY, SYS_sched_setattr, sched_attr, syscall};
+use crate::time::{Nanos, clock};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
-use rustix::process::{getpriority_process, setpriority_process};
-use std::collections::VecDeque;
+pub(crate) use priority::PRIORITIES;
+pub use priority::{give_way, step_back};
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::Builder;
+use std::thread::{self, Builder};
+use waiting::Waiting;
 
 /// Work for a helper.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// How many pieces of work may wait for each helper. If each takes a millisecond, the last one
-/// waits for 64 ms.
-const WAITING_PER_HELPER: usize = 64;
+/// How long work waits before the spare helper takes it. Helpers that get CPU time keep up with a
+/// few tens of pieces meanwhile, and need no other.
+const SPARED: Nanos = Nanos::from_millis(20);
 
-/// The nice value of helpers. A helper gets 1/69 of the CPU time of a worker on the same CPU.
-const NICE: i32 = 19;
-
-/// The time that a helper may run before the kernel looks for another thread: the longest that
-/// Linux allows. A worker, whose time is shorter, takes the CPU when it wakes. With equal times it
-/// may have to wait until the helper has used its own.
-const SLICE: Nanos = Nanos::from_millis(100);
-
-static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { waiting: Waiting::new(), is_watched: false });
+/// Notified when work comes.
 static SOME: Condvar = Condvar::new();
+/// Notified when the spare helper is to watch.
+static WATCHED: Condvar = Condvar::new();
 /// Pieces of work that wait, or that a helper does.
 static WORK: AtomicUsize = AtomicUsize::new(0);
-/// The number of helpers, once they have been started.
+/// The number of helpers without the spare one, once they have been started.
 static HELPERS: OnceLock<usize> = OnceLock::new();
 
-/// Lets a helper do `work`, and then call `end` with the result. Gives the work back if too much
-/// waits, or if the system allows no helper.
+struct Queue {
+    waiting: Waiting<Work>,
+    /// Whether the spare helper looks at the queue from time to time.
+    is_watched: bool,
+}
+
+/// Lets a helper do `work`, and then call `end` with the result. Gives the work back if it would
+/// wait too long, too much waits, or the system allows no helper.
 pub(crate) fn help<W, R>(work: W, end: impl FnOnce(Result<R, Panic>) + Send + 'static) -> Result<(), W>
 where
     W: FnOnce() -> R + Send + 'static,
 {
-    let helpers = *HELPERS.get_or_init(start);
-    let mut waiting = lock(&WAITING);
-    if waiting.len() >= helpers * WAITING_PER_HELPER {
+    let (helpers, now) = (*HELPERS.get_or_init(start), clock::now());
+    let mut queue = lock(&QUEUE);
+    if !queue.waiting.has_room(now, helpers) {
         return Err(work);
     }
     // Ordering: relaxed, a hint.
     WORK.fetch_add(1, Ordering::Relaxed);
-    waiting.push_back(Box::new(move || end(guarded(work))));
-    drop(waiting);
+    queue.waiting.put(Box::new(move || end(guarded(work))), now);
+    let was_watched = mem::replace(&mut queue.is_watched, true);
+    drop(queue);
     SOME.notify_one();
+    if !was_watched {
+        WATCHED.notify_one();
+    }
     Ok(())
+}
+
+/// How long work that is given to a helper now is expected to wait.
+pub(crate) fn expected_wait() -> Nanos {
+    lock(&QUEUE).waiting.expected(clock::now())
 }
 
 /// Whether a helper has work; may be stale.
@@ -65,7 +83,7 @@ pub(crate) fn have_work() -> bool {
     WORK.load(Ordering::Relaxed) > 0
 }
 
-/// Starts the helpers; returns how many the system allowed.
+/// Starts the helpers; returns how many the system allowed, without the spare one.
 fn start() -> usize {
     // CPUs are counted on a separate thread, because this one may be a worker that is bound to one
     // CPU.
@@ -75,7 +93,12 @@ fn start() -> usize {
     });
     let wanted = counted.ok().and_then(|thread| thread.join().ok()).unwrap_or(0);
     let begin = |number| Builder::new().name(format!("helper-{number}")).spawn(serve).is_ok();
-    (0..wanted).take_while(|number| begin(*number)).count()
+    let started = (0..wanted).take_while(|number| begin(*number)).count();
+    if started > 0 {
+        // Without it, work waits longer.
+        let _ = Builder::new().name("helper-spare".to_owned()).spawn(serve_late);
+    }
+    started
 }
 
 /// Lets this thread use all CPUs of the process, instead of those of the thread that started it.
@@ -85,92 +108,50 @@ fn unbind() {
     }
 }
 
-/// Gives this thread the lowest ordinary priority, and has it [give way](give_way).
-pub fn step_back() {
-    // Every thread may lower its own priority, so this does not fail.
-    let _ = setpriority_process(None, NICE);
-    give_way();
-}
-
-/// Lets workers that wake take this thread's CPU at once: `sched_setattr(2)`, from Linux 6.12 on.
-pub fn give_way() {
-    let Ok(nice) = getpriority_process(None) else { return };
-    let attributes = sched_attr {
-        size: size_of::<sched_attr>() as u32,
-        sched_policy: 0,
-        // A server that is started with real-time priority keeps it: the kernel refuses the call.
-        sched_flags: SCHED_FLAG_KEEP_POLICY as u64,
-        sched_nice: nice,
-        sched_priority: 0,
-        sched_runtime: SLICE.get(),
-        sched_deadline: 0,
-        sched_period: 0,
-    };
-    // SAFETY: the kernel reads `size` bytes of the attributes, which live until it returns. It
-    // changes nothing but this thread's scheduling.
-    #[expect(unsafe_code, reason = "no crate sets a slice, and p99 is a third lower: benches/RESULTS.md, quic")]
-    let _ = unsafe { syscall(SYS_sched_setattr, 0, &raw const attributes, 0) };
-}
-
+/// What a helper does.
 fn serve() {
     unbind();
-    step_back();
+    PRIORITIES.begin(priority::NICE);
     loop {
-        let waiting = SOME.wait_while(lock(&WAITING), |waiting| waiting.is_empty());
-        let work = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
-        if let Some(work) = work {
-            // Dropping a result may panic too.
-            let _ = guarded(work);
-            WORK.fetch_sub(1, Ordering::Relaxed);
+        let queue = SOME.wait_while(lock(&QUEUE), |queue| queue.waiting.is_empty());
+        let work = queue.unwrap_or_else(PoisonError::into_inner).waiting.take(clock::now());
+        work.map(run);
+    }
+}
+
+/// What the spare helper does.
+fn serve_late() {
+    unbind();
+    PRIORITIES.begin(priority::NICE_OF_SPARE);
+    loop {
+        let queue = WATCHED.wait_while(lock(&QUEUE), |queue| !queue.is_watched);
+        let (work, sleeps) = queue.unwrap_or_else(PoisonError::into_inner).take_late(clock::now());
+        work.map(run);
+        thread::sleep(sleeps.into());
+    }
+}
+
+impl Queue {
+    /// Takes the oldest work, if it has waited long enough for the spare helper. Also returns the
+    /// time until the spare helper is to look again.
+    fn take_late(&mut self, now: Nanos) -> (Option<Work>, Nanos) {
+        match self.waiting.overdue_at(SPARED) {
+            Some(at) if at <= now => (self.waiting.take(now), Nanos::ZERO),
+            Some(at) => (None, at.minus(now)),
+            None => {
+                // Work that comes has it watched again, but not for each piece.
+                self.is_watched = false;
+                (None, SPARED)
+            }
         }
     }
+}
+
+fn run(work: Work) {
+    // Dropping a result may panic too.
+    let _ = guarded(work);
+    WORK.fetch_sub(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::cpus::allowed;
-    use nix::sched::CpuSet;
-    use std::sync::mpsc::channel;
-
-    // Is there a helper for each CPU, even if a thread bound to one CPU starts them? Is work done
-    // at the lowest priority, and given back if too much waits? Method: all helpers are blocked,
-    // then the queue is filled.
-    #[test]
-    fn helpers_are_nice_and_have_a_bound() {
-        let (of_process, mut one) = (cpus(), CpuSet::new());
-        one.set(allowed()[0]).expect("a CPU");
-        sched_setaffinity(Pid::from_raw(0), &one).expect("it may use that CPU");
-        let helpers = *HELPERS.get_or_init(start);
-        assert_eq!(helpers, of_process);
-        let ((begun, begins), (release, held)) = (channel(), channel::<()>());
-        let held = std::sync::Arc::new(Mutex::new(held));
-        for _ in 0..helpers {
-            let (begun, held) = (begun.clone(), held.clone());
-            let work = move || {
-                let own = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
-                let slice = own.lines().find_map(|line| line.strip_prefix("se.slice")?.split_once(':'));
-                let slice = slice.map(|(_, slice)| slice.trim().to_owned());
-                begun.send((rustix::process::getpriority_process(None), slice)).expect("the test waits");
-                let _ = lock(&held).recv();
-            };
-            assert!(help(work, |_| {}).is_ok());
-        }
-        for _ in 0..helpers {
-            let (nice, slice) = begins.recv().expect("all begin");
-            assert_eq!(nice, Ok(NICE));
-            // Kernels before 6.12 do not show it.
-            assert!(slice.is_none_or(|slice| slice == SLICE.get().to_string()));
-        }
-        let (done, ended) = channel();
-        let fit = (0..=helpers * WAITING_PER_HELPER)
-            .take_while(|number| {
-                let (number, done) = (*number, done.clone());
-                help(move || done.send(number), |_| {}).is_ok()
-            })
-            .count();
-        assert_eq!(fit, helpers * WAITING_PER_HELPER);
-        (0..helpers).for_each(|_| release.send(()).expect("a helper waits"));
-        assert_eq!(ended.iter().take(fit).count(), fit);
-    }
-}
+mod tests;

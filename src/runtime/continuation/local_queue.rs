@@ -9,9 +9,10 @@
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
 use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An entry for the worker's loop to put into a queue.
@@ -136,12 +137,48 @@ pub(crate) struct Outside {
     /// of spawned work. One place is enough, because a request is not woken twice before it runs.
     ready: ArrayQueue<Ready>,
     wake_worker: OnceLock<WakeWorker>,
+    /// Number of requests that wait for events outside of the workers, and how many may.
+    // Ordering: relaxed throughout, a number for comparisons.
+    waiting: CachePadded<AtomicUsize>,
+    waiting_max: usize,
 }
 
 impl Outside {
     /// A queue for this many wait slots and pieces of spawned work together.
     pub(crate) fn new(places: usize) -> Outside {
-        Outside { ready: ArrayQueue::new(places), wake_worker: OnceLock::new() }
+        Outside {
+            ready: ArrayQueue::new(places),
+            wake_worker: OnceLock::new(),
+            waiting: CachePadded::default(),
+            waiting_max: usize::MAX,
+        }
+    }
+
+    /// The same, where this many requests may wait for events outside of the workers. They may wait
+    /// for ever, and hold what others need.
+    pub(crate) fn waiting_at_most(self, waiting_max: usize) -> Outside {
+        Outside { waiting_max, ..self }
+    }
+
+    /// Number of requests that wait for events outside of the workers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether another request may wait for such an event. Workers that ask at once may each have
+    /// one more.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.waiting() < self.waiting_max
+    }
+
+    /// Notes that a request begins to wait for such an event.
+    pub(crate) fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that it waits no longer.
+    pub(crate) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Sets the function that each `put` calls to wake a worker. Call this once, before any worker

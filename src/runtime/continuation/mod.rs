@@ -11,7 +11,7 @@ mod cancel;
 mod child;
 mod context;
 mod events;
-pub(super) mod helpers;
+pub(crate) mod helpers;
 mod join_state;
 mod local_queue;
 mod outcome;
@@ -25,16 +25,16 @@ pub use cancel::CancellationToken;
 pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
-    joined, passed_checkpoint, pauses_for,
+    Limits, STACK_BYTES, abort_pauses, aside_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing,
+    join_pauses, joined, may_wait, passed_checkpoint, pauses_for,
 };
 pub(crate) use events::{Due, Events};
-pub(crate) use helpers::help;
+pub(crate) use helpers::{expected_wait, help};
 pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use poll::{Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
+pub(crate) use poll::{Awaited, Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};

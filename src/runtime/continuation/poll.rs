@@ -40,12 +40,22 @@ pub(crate) enum Polled<T> {
     Panicked(Panic),
     /// The future paused, and can continue at any time, in this way.
     Paused { resume: Resume },
-    /// The future waits, outside of all queues, until its waker is called. If `outside`, it waits
-    /// for an event outside of the workers; otherwise for a child of its own.
-    Waits { outside: bool },
+    /// The future waits, outside of all queues, until its waker is called.
+    Waits(Awaited),
     /// The future must not be polled again, for this cause. It may not have been polled this time
     /// either.
     Aborted(AbortCause),
+}
+
+/// What a future waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// A child of its own.
+    Child,
+    /// Work that it has given to a helper.
+    Aside,
+    /// Another event outside of the workers.
+    Event,
 }
 
 /// Polls `future` once, unless it must not continue. Also returns the CPU time of the children that
@@ -62,10 +72,11 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),
         (Ok(Poll::Pending), Some(Pause::Resume(resume))) => Polled::Paused { resume },
-        (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits { outside: false },
+        (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits(Awaited::Child),
         (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
-        (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits { outside: true },
-        (Ok(Poll::Pending), None) => Polled::Aborted(AbortCause::Stalled),
+        (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits(Awaited::Event),
+        (Ok(Poll::Pending), Some(Pause::Aside)) if wakes_anywhere => Polled::Waits(Awaited::Aside),
+        (Ok(Poll::Pending), None | Some(Pause::Aside)) => Polled::Aborted(AbortCause::Stalled),
     };
     (polled, joined)
 }
@@ -192,7 +203,7 @@ mod tests {
             context::join_pauses();
             true
         });
-        assert!(matches!(polled(joins, NEVER, None), Polled::Waits { outside: false }));
+        assert!(matches!(polled(joins, NEVER, None), Polled::Waits(Awaited::Child)));
         let expired = polled(pausing(context::checkpoint_pauses), expiring, None);
         assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)));
         let Polled::Panicked(panic) = polled(async { panic!("on {}", "purpose") }, NEVER, None) else {
@@ -209,7 +220,7 @@ mod tests {
             let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
             let terms = Terms { start, limits: NEVER, waker, waiter, token: None, wakes_anywhere };
             match poll(pin!(pending::<()>()), terms).0 {
-                Polled::Waits { outside } => assert!(waits && outside),
+                Polled::Waits(awaited) => assert!(waits && awaited == Awaited::Event),
                 Polled::Aborted(AbortCause::Stalled) => assert!(!waits),
                 other => panic!("{other:?}"),
             }

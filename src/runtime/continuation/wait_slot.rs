@@ -43,6 +43,10 @@ impl Waiter for WaitSlot {
         &self.abort
     }
 
+    fn may_wait(&self) -> bool {
+        self.outside.may_wait()
+    }
+
     fn wake_up(self: Arc<Self>) {
         self.wake();
     }

@@ -46,6 +46,11 @@ pub(crate) trait Waiter: Send + Sync {
     /// Lets this waiter run again if it waits.
     fn wake_up(self: Arc<Self>);
 
+    /// Whether this waiter may wait for an event outside of the workers.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// Why this waiter must not continue; `None` if it may.
     fn abort_cause(&self) -> Option<AbortCause> {
         self.abort_flag().cause()

@@ -107,7 +107,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         filter: &filter,
         packets,
         slots: &slots,
-        wait_slots: WaitSlots::new(count, count),
+        wait_slots: WaitSlots::new(count, outside),
         repeats: Repeats::new(640),
         shards: Shards::new(serving.shards(), scenario.packets, scenario.set_aside).unhashed(),
         outside,

@@ -15,7 +15,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
-use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, set_aside_per_worker};
+use crate::sched::bounds::{SET_ASIDE_OF_SHARD, set_aside_per_worker};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::adapt::adaptation;
@@ -209,7 +209,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         filter: &bound.filter,
         packets,
         slots,
-        wait_slots: WaitSlots::new(sizes::slots(config), workers * WAITING_PER_WORKER),
+        wait_slots: WaitSlots::new(sizes::slots(config), &spawning.outside),
         repeats: Repeats::new(sizes::packets(config)),
         shards: Shards::new(
             serving.shards(),

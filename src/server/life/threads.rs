@@ -152,7 +152,8 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
                 }
             });
             // It collects for more than a millisecond each second, often on the CPU of a worker.
-            give_way();
+            // Without it, or under a real-time policy, a worker waits at times.
+            let _ = give_way();
             let ended = admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT);
             if let Err(error) = ended {
                 stop.demand(Demand::Fail(error.to_string()));

@@ -5,14 +5,13 @@ use super::packet::{Envelope, Make, Packet};
 use crate::handler::Service;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
+    self, AbortCause, AnyChild, Limits, Outside, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
 use crate::time::Nanos;
-use crossbeam_utils::CachePadded;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -32,10 +31,8 @@ pub(crate) enum Job<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
 pub(crate) struct WaitSlots<J> {
     /// One place for each wait slot.
     places: Box<[Mutex<Option<Parked<J>>>]>,
-    /// Number of jobs that wait for what happens outside of the workers.
-    // Ordering: relaxed throughout, a number for comparisons.
-    waiting: CachePadded<AtomicUsize>,
-    waiting_max: usize,
+    /// Counts the jobs that wait for what happens outside of the workers.
+    outside: Arc<Outside>,
 }
 
 struct Parked<J> {
@@ -44,29 +41,29 @@ struct Parked<J> {
 }
 
 impl<J> WaitSlots<J> {
-    /// Places for the wait slots numbered 0 to `count - 1`. Jobs that wait for what happens outside
-    /// of the workers have room for `waiting_max`: they may wait for ever, and hold what others
-    /// need.
-    pub(crate) fn new(count: usize, waiting_max: usize) -> WaitSlots<J> {
+    /// Places for the wait slots numbered 0 to `count - 1`. `outside` counts the jobs that wait for
+    /// what happens outside of the workers.
+    pub(crate) fn new(count: usize, outside: &Arc<Outside>) -> WaitSlots<J> {
         let places = (0..count).map(|_| Mutex::new(None)).collect();
-        WaitSlots { places, waiting: CachePadded::default(), waiting_max }
+        WaitSlots { places, outside: Arc::clone(outside) }
     }
 
     /// Number of jobs that wait for what happens outside of the workers.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.outside.waiting()
     }
 
-    /// Whether another job may wait for what happens outside of the workers. Workers that ask at
-    /// once may each have one more.
+    /// Whether another job may wait for what happens outside of the workers.
     pub(crate) fn has_room(&self) -> bool {
-        self.waiting() < self.waiting_max
+        self.outside.may_wait()
     }
 
     /// Parks `job` in `wait_slot`, where it waits for what happens `outside` of the workers, or
     /// else for its children. Returns the job if it was woken meanwhile.
     pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
-        self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
+        if outside {
+            self.outside.begin_wait();
+        }
         // The job must be in its place before it can be woken: the waking thread takes it at once.
         *lock(&self.places[wait_slot.number]) = Some(Parked { job, outside });
         if wait_slot.state.park() { None } else { self.take(wait_slot.number) }
@@ -75,7 +72,9 @@ impl<J> WaitSlots<J> {
     /// Takes the job, which was woken, out of wait slot `number`.
     pub(crate) fn take(&self, number: usize) -> Option<J> {
         let Parked { job, outside } = lock(&self.places[number]).take()?;
-        self.waiting.fetch_sub(usize::from(outside), Ordering::Relaxed);
+        if outside {
+            self.outside.end_wait();
+        }
         Some(job)
     }
 
@@ -175,7 +174,7 @@ impl<F: Future> Slot<F> {
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);
-        if matches!(polled, Polled::Waits { .. }) {
+        if matches!(polled, Polled::Waits(_)) {
             if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
                 return (Polled::Aborted(AbortCause::Stalled), joined);
             }
@@ -188,13 +187,13 @@ impl<F: Future> Slot<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::continuation::Outside;
 
     // Has each wait slot a place? Do only jobs count that wait for what happens outside, and only
     // until they are taken?
     #[test]
     fn jobs_wait_in_their_places() {
-        let (slots, outside) = (WaitSlots::new(2, 1), Arc::new(Outside::new(2)));
+        let outside = Arc::new(Outside::new(2).waiting_at_most(1));
+        let slots = WaitSlots::new(2, &outside);
         let [first, last] = [0, 1].map(|number| WaitSlot::new(0, number, &outside));
         assert_eq!((slots.park('a', &last, true), slots.waiting(), slots.has_room()), (None, 1, false));
         assert_eq!((slots.park('b', &first, false), slots.waiting()), (None, 1));

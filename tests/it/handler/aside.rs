@@ -28,8 +28,8 @@ impl Handler for Aside {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let (kind, waits) = (request.bytes()[0], self.0.clone());
         let made = match kind {
-            b'w' => aside(move || waits.work()).await,
-            b'p' => aside(|| std::panic::resume_unwind(Box::new(()))).await,
+            b'w' => aside(move || waits.work()).await.expect("there is room"),
+            b'p' => aside(|| std::panic::resume_unwind(Box::new(()))).await.expect("there is room"),
             _ => kind,
         };
         reply.put(&[made]).expect("there is room");

@@ -159,7 +159,7 @@ fn turn(name: &str, server: &Server, handshakes: u32, with_bulk: bool, flood: Op
 /// Makes handshakes from the time on that `begun` tells. Returns how long they took. The thread has
 /// the lowest priority: so a handshake does not delay the questions in the client.
 fn shake(server: &Server, begun: &Receiver<Nanos>, handshakes: u32) -> Vec<Nanos> {
-    step_back();
+    let _ = step_back();
     let mut shaken = Vec::new();
     run(async {
         let Ok(began) = begun.recv() else { return };

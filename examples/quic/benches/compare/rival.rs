@@ -47,7 +47,7 @@ async fn quinn(aside: bool) -> Answer {
     let (accepting, runtime) = (mpsc::channel::<Incoming>(), Handle::current());
     if aside {
         std::thread::spawn(move || {
-            step_back();
+            let _ = step_back();
             let _guard = runtime.enter();
             for incoming in accepting.1 {
                 if let Ok(connecting) = incoming.accept() {
@@ -108,7 +108,7 @@ async fn s2n() -> Answer {
     let pair = (Path::new("cert.pem"), Path::new("key.pem"));
     let inner = s2n_tls::Server::builder().with_certificate(pair.0, pair.1)?;
     let inner = inner.with_application_protocols([tls::ALPN].iter())?.build()?;
-    let aside = Builder::new_multi_thread().worker_threads(1).on_thread_start(step_back).build()?;
+    let aside = Builder::new_multi_thread().worker_threads(1).on_thread_start(|| _ = step_back()).build()?;
     let tls = OffloadBuilder::new().with_endpoint(inner).with_executor(Aside(aside)).with_exporter(()).build();
     let limits = s2n_quic::provider::limits::Limits::new().with_max_idle_timeout(IDLE)?;
     let mut server = s2n_quic::Server::builder().with_tls(tls)?.with_limits(limits)?.with_io("127.0.0.1:0")?.start()?;

@@ -3,6 +3,7 @@
 use super::flight;
 use crate::metrics::{Format, slow_text, weight};
 use crate::output::{PAGE_CHARTS, PAGE_STYLE};
+use crate::runtime::continuation::helpers::PRIORITIES;
 use crate::server::admin::{CONNECTIONS, Desk, Question};
 use crate::time::Nanos;
 use flate2::{Compression, write::GzEncoder};
@@ -19,6 +20,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
+use std::iter;
 use std::net::{IpAddr, TcpListener};
 use std::sync::LazyLock;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -133,7 +135,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     let answer = match path {
         "/" => Some(page()),
         "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
-        "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, "ready\n")),
+        "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, &ready_text())),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|report| match as_text {
             true => text(StatusCode::OK, slow_text(&report)),
             false => packed(&request, JSON, report.to_string().into()),
@@ -217,6 +219,11 @@ fn of_state(state: Result<(), String>, well: &str) -> Answer {
         Ok(()) => text(StatusCode::OK, well.to_owned()),
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
     }
+}
+
+/// What `/readyz` says of a server that is ready, and what an operator should know of it.
+fn ready_text() -> String {
+    iter::once("ready".to_owned()).chain(PRIORITIES.remarks()).map(|line| line + "\n").collect()
 }
 
 fn text(status: StatusCode, body: String) -> Answer {

@@ -7,7 +7,7 @@ use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, Awaited, LocalQueue, Polled, guarded};
 use crate::sched::Resume;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
@@ -166,7 +166,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         slot.envelope.stay.start_by = Nanos::MAX;
         self.begin_slice(slot.envelope.about(), start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
-        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
+        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits(_) | Polled::Aborted(_));
         let ran = self.end_slice(left, start);
         let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
@@ -192,8 +192,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 slot.envelope.stay.ready_at = self.now;
                 return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
-            Polled::Waits { outside: true } if !self.common.wait_slots.has_room() => Some(AbortCause::Full),
-            Polled::Waits { outside } => {
+            Polled::Waits(Awaited::Event) if !self.common.wait_slots.has_room() => Some(AbortCause::Full),
+            // What waits for a helper has asked for room before.
+            Polled::Waits(awaited) => {
+                let outside = awaited != Awaited::Child;
                 let wait_slot = slot.wait_slot();
                 return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
                     None => Ran::Ended { ran },
