@@ -73,7 +73,8 @@ pub struct Built {
 pub fn build(copy: &Path, target: &Path, targets: &[&str]) -> Result<Built> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", target).args(["test", "--no-run", "--locked"]);
-    cargo.args(["--package", "forebay", "--package", "loadgen", "--message-format", "json", "--quiet"]).args(targets);
+    // All of the workspace, so that its dependencies have the features that .ci/run compiles.
+    cargo.args(["--workspace", "--no-fail-fast", "--message-format", "json", "--quiet"]).args(targets);
     let output = cargo.stderr(Stdio::inherit()).output().context("cargo does not start")?;
     let (mut built, mut said) = (Built::default(), String::new());
     for line in str::from_utf8(&output.stdout)?.lines() {

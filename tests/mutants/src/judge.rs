@@ -14,6 +14,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// For how long the tests of one mutant run. A way that every request takes is reached by most
+/// tests, and a mutant that survives the first hundred of them seldom falls later.
+const TESTS_MAX: Duration = Duration::from_secs(60);
+
 pub struct Test<'a> {
     binary: &'a Binary,
     name: String,
@@ -26,8 +30,11 @@ pub struct Test<'a> {
 pub enum Verdict {
     /// The name of the test that fails.
     Caught(String),
-    /// The number of tests that reach it; all pass.
-    Survived(usize),
+    /// How many of the tests that reach it passed, and for how many there was no time.
+    Survived {
+        passed: usize,
+        untried: usize,
+    },
     Unreached,
 }
 
@@ -35,7 +42,7 @@ impl Verdict {
     pub fn column(&self) -> usize {
         match self {
             Verdict::Caught(_) => 0,
-            Verdict::Survived(_) => 1,
+            Verdict::Survived { .. } => 1,
             Verdict::Unreached => 2,
         }
     }
@@ -84,23 +91,31 @@ pub fn tests<'a>(binaries: &'a [Binary], notes: &Path) -> Result<Vec<Test<'a>>> 
     names.into_par_iter().enumerate().map(first_run).collect()
 }
 
-/// The verdict on mutant `number`. The tests that reach it run, the quickest first, until one
-/// fails.
-pub fn judge(tests: &[Test<'_>], number: usize) -> Result<Verdict> {
+/// The verdict on mutant `number`. The tests that reach it run, the quickest first, until one fails
+/// or they have taken [`TESTS_MAX`]. `None` if it is `until` before there is a verdict.
+pub fn judge(tests: &[Test<'_>], number: usize, until: Option<Instant>) -> Result<Option<Verdict>> {
     let mut reaching: Vec<_> = tests.iter().filter(|test| test.passes && test.reached.contains(&number)).collect();
     reaching.sort_by_key(|test| test.usual);
-    for test in &reaching {
+    let began = now();
+    for (passed, test) in reaching.iter().enumerate() {
+        if until.is_some_and(|until| now() >= until) {
+            return Ok(None);
+        }
+        if now() - began >= TESTS_MAX {
+            return Ok(Some(Verdict::Survived { passed, untried: reaching.len() - passed }));
+        }
         let limit = (test.usual * 10).max(Duration::from_secs(20));
         let passes = || test.passes(("MUTANT", &number.to_string()), limit);
         // Twice, because a test may fail by chance on a busy host.
         if !passes()? && !passes()? {
-            return Ok(Verdict::Caught(test.title()));
+            return Ok(Some(Verdict::Caught(test.title())));
         }
     }
-    Ok(if reaching.is_empty() { Verdict::Unreached } else { Verdict::Survived(reaching.len()) })
+    let passed = reaching.len();
+    Ok(Some(if passed == 0 { Verdict::Unreached } else { Verdict::Survived { passed, untried: 0 } }))
 }
 
 #[expect(clippy::disallowed_methods, reason = "this package does not depend on forebay")]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
