@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::report::json::RunReport;
 use crate::report::run_result::{RunResult, memory_of};
 use crate::report::slo;
-use crate::report::validity::Facts;
+use crate::report::validity::{Facts, uncertain_share_max};
 use crate::report::warmup;
 use crate::text::escaped;
 use anyhow::{Result, anyhow};
@@ -86,6 +86,9 @@ pub(crate) fn prepare(arguments: &RunArguments) -> Result<Setup, Failure> {
         let _ = writeln!(stderr(), "warning: {warning}");
     }
     let plan = arguments.slo.iter().try_fold(plan, slo::planned)?;
+    if let Some(repeats) = plan.repeats() {
+        let _ = writeln!(stderr(), "warning: {repeats}");
+    }
     Ok((plan, endpoint, interrupt))
 }
 
@@ -138,8 +141,9 @@ pub(crate) fn execute_on(
     let (plan, found_s) = warmup::left_out(plan, &exchange);
     let result = RunResult::of(&plan, &exchange, probe.kernel_dropped());
     let Exchange { sent, replies, .. } = &exchange;
+    let doubtful = replies.doubtful as f64 / replies.heard.max(1) as f64;
     let facts = Facts {
-        percentile: plan.percentile.unwrap_or_else(|| judged_by(result.latency_us.all())),
+        percentile: plan.percentile.unwrap_or_else(|| judged_by(result.latency_us.all(), doubtful)),
         knows_alone: !plan.is_round,
         pacer: sent.pacer,
         own_socket_drops,
@@ -156,7 +160,7 @@ pub(crate) fn execute_on(
         reconciled: probe.reconciled(accepted),
         interrupted: interrupt.is_raised(),
         counted: counted(&plan, &exchange),
-        ambiguous: exchange.replies.ambiguous,
+        doubtful: replies.doubtful,
         protocol: plan.profile.profile.protocol(),
     };
     let mut report = RunReport::new(&plan, &probe, counted(&plan, &exchange), result, facts, replies.duplicates);
@@ -167,10 +171,12 @@ pub(crate) fn execute_on(
 
 /// The percentile by which a run is judged if none was requested: the highest known one, at most
 /// p99.9. A lower one may be unknown: between requests that are fast and those that waited for a
-/// stall.
-fn judged_by(latency_us: &Block) -> Percentile {
-    let known = Percentile::ALL.into_iter().filter(|percentile| latency_us.supports(*percentile));
-    known.take_while(|percentile| *percentile <= Percentile::P99_9).last().unwrap_or(Percentile::P50)
+/// stall. `doubtful` is the share of doubtful replies.
+fn judged_by(latency_us: &Block, doubtful: f64) -> Percentile {
+    let is_known =
+        |percentile: &Percentile| latency_us.supports(*percentile) && doubtful <= uncertain_share_max(*percentile);
+    let told = Percentile::ALL.into_iter().take_while(|percentile| *percentile <= Percentile::P99_9);
+    told.filter(is_known).last().unwrap_or(Percentile::P50)
 }
 
 /// The measured time. It is longer than planned if the sender was late, and shorter after an early
@@ -250,14 +256,21 @@ mod tests {
     // for no more than p99.9? Of a stall, p99 may be known though p90 is not.
     #[test]
     fn a_run_is_judged_by_what_it_knows() {
-        let judged = |known: &[Percentile]| {
+        let of = |known: &[Percentile], doubtful| {
             let interval = |percentile| {
-                if known.contains(&percentile) { Interval { low: 1.0, high: 2.0 } } else { Interval { low: 1.0, high: 2.1 } }
+                if known.contains(&percentile) {
+                    Interval { low: 1.0, high: 2.0 }
+                } else {
+                    Interval { low: 1.0, high: 2.1 }
+                }
             };
-            judged_by(&Block::default().bounded(Bounds::new(interval)))
+            judged_by(&Block::default().bounded(Bounds::new(interval)), doubtful)
         };
+        let judged = |known: &[Percentile]| of(known, 0.0);
         let [p50, p90, p99, p99_9, _, p99_99] = Percentile::ALL;
         assert_eq!([judged(&[]), judged(&[p50, p90]), judged(&Percentile::ALL)], [p50, p90, p99_9]);
         assert_eq!([judged(&[p50, p99]), judged(&[p99]), judged(&[p50, p99, p99_99])], [p99; 3]);
+        let doubtful = [0.000_05, 0.000_5, 0.005, 0.05].map(|doubtful| of(&Percentile::ALL, doubtful));
+        assert_eq!(doubtful, [p99_9, p99, p90, p50], "more doubtful replies leave less known");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::drive::live::Live;
 use crate::drive::parts::Parts;
+use crate::drive::schedule::Request;
 use forebay::time::Nanos;
 
 /// If a server does not answer for this long plus the largest cost, it is gone. If a sender is this
@@ -10,6 +11,12 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 /// A server counts as gone only if this many requests are unanswered. A slow run may lose one or
 /// two and still be valid.
 const UNANSWERED_MIN: u64 = 10;
+
+/// How long a server may take for an answer to one of `requests`. One that answers nothing for
+/// longer is gone.
+pub(crate) fn silence_max(requests: &[Request]) -> Nanos {
+    PATIENCE.plus(requests.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO))
+}
 
 /// Watches a run for reasons to end it.
 #[derive(Debug)]
@@ -25,9 +32,7 @@ pub(crate) struct Cutoff<'a> {
 impl<'a> Cutoff<'a> {
     /// A cutoff for a run of `parts`.
     pub(crate) fn new(parts: &'a Parts<'a>) -> Cutoff<'a> {
-        let largest = parts.whole.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
-        let silence_max = PATIENCE.plus(largest);
-        Cutoff { parts, silence_max, waiting_since: None, replied: 0, sent_at_last_reply: 0 }
+        Cutoff { parts, silence_max: silence_max(parts.whole), waiting_since: None, replied: 0, sent_at_last_reply: 0 }
     }
 
     /// The reason to end the run at `elapsed` after its start; `None` if there is none.
@@ -80,7 +85,6 @@ impl<'a> Cutoff<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::schedule::Request;
 
     /// A schedule of one request every 100 ms for 20 s, each of this cost.
     fn schedule(cost: Nanos) -> Vec<Request> {

@@ -85,7 +85,7 @@ pub(crate) fn join(schedule: Vec<Request>, parts: Vec<Exchanged>) -> (Vec<Reques
         replies.heard += by_receiver.heard;
         replies.duplicates += by_receiver.duplicates;
         replies.foreign += by_receiver.foreign;
-        replies.ambiguous += by_receiver.ambiguous;
+        replies.doubtful += by_receiver.doubtful;
         replies.taken += by_receiver.taken;
         replies.attempts = replies.attempts.plus(by_receiver.attempts);
         (by_sender.slips, by_sender.taken, by_receiver.last)
@@ -154,7 +154,7 @@ mod tests {
         let took = part.schedule.get(sent.max(1) - 1).map_or(Nanos::ZERO, |last| last.at);
         (
             Sent { slips, taken, errors: errors(refused), pacer, took },
-            Replies { last, heard: 5, duplicates: 4, foreign: 3, ambiguous: 2, taken: 1, errors: errors(1), attempts },
+            Replies { last, heard: 5, duplicates: 4, foreign: 3, doubtful: 2, taken: 1, errors: errors(1), attempts },
         )
     }
 
@@ -190,8 +190,8 @@ mod tests {
             whole.sort_by_key(|request| request.at);
             assert_eq!((whole, Some(joined.took)), (schedule.clone(), took), "{sent:?}");
             let n = u64::from(threads);
-            let Replies { heard, duplicates, foreign, ambiguous, taken, attempts, .. } = replies;
-            assert_eq!([heard, duplicates, foreign, ambiguous, taken], [5, 4, 3, 2, 1].map(|one| one * n));
+            let Replies { heard, duplicates, foreign, doubtful, taken, attempts, .. } = replies;
+            assert_eq!([heard, duplicates, foreign, doubtful, taken], [5, 4, 3, 2, 1].map(|one| one * n));
             assert_eq!(attempts, AttemptCounts { sent: 10 * n, late: n, ..AttemptCounts::default() });
             let refused = joined.taken.iter().filter(|taken| !**taken).count() as u64;
             assert_eq!(joined.errors, [("full".to_owned(), refused + n)].into());

@@ -10,6 +10,7 @@
 //! memory.
 
 use crate::drive::SLIP_LIMIT;
+use crate::drive::cutoff::silence_max;
 use crate::drive::schedule::Request;
 use crate::plan::{RETRIES_MAX, Retrying};
 use forebay::fate::Ending;
@@ -115,6 +116,8 @@ pub(crate) struct Clients<'a> {
     pub(crate) start: Nanos,
     warmup: Nanos,
     timeout: Nanos,
+    /// How long after its time a request may have a reply.
+    open_for: Nanos,
     states: Vec<State>,
     /// The number of requests that have a final reply, or whose client has given up.
     pub(crate) over: u64,
@@ -141,7 +144,9 @@ impl<'a> Clients<'a> {
         timeout: Nanos,
     ) -> Clients<'a> {
         let states = vec![State::default(); schedule.len()];
-        Clients { schedule, retrying, seed, start, warmup, timeout, states, ..Clients::default() }
+        // Also where its timeout is over: a server that is overloaded answers late.
+        let open_for = timeout.max(silence_max(schedule));
+        Clients { schedule, retrying, seed, start, warmup, timeout, open_for, states, ..Clients::default() }
     }
 
     /// Whether requests are sent again. If not, no client gives up.
@@ -159,9 +164,14 @@ impl<'a> Clients<'a> {
         self.states[id].replied > 0
     }
 
-    /// Whether request `id`, which was sent, has had no reply, and one at `at` would be in time.
-    pub(crate) fn awaits(&self, id: usize, at: Nanos) -> bool {
-        !self.is_replied_to(id) && at <= self.start.plus(self.schedule[id].at).plus(self.timeout)
+    /// Whether request `id` was due by `at`.
+    pub(crate) fn is_due(&self, id: usize, at: Nanos) -> bool {
+        self.start.plus(self.schedule[id].at) <= at
+    }
+
+    /// Whether a reply to request `id` may still come at `at`.
+    pub(crate) fn is_young(&self, id: usize, at: Nanos) -> bool {
+        at <= self.start.plus(self.schedule[id].at).plus(self.open_for)
     }
 
     /// Notes a reply to an attempt that was sent: its status and hint, and when it came.

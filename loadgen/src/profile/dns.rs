@@ -83,6 +83,10 @@ impl Profile for Dns {
         (flags & RESPONSE != 0).then(|| Told { status, code, ..Told::answer(id.into(), u16::BITS) })
     }
 
+    fn id_bits(&self) -> u32 {
+        u16::BITS
+    }
+
     fn answers(&self, id: u64, reply: &[u8]) -> bool {
         reply[HEADER_BYTES..].starts_with(self.question(id))
     }

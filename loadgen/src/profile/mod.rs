@@ -87,6 +87,9 @@ const ROWS: [Row; 9] = [
     },
 ];
 
+/// From this many bits on a number is whole: a schedule has at most 50 million requests.
+pub(crate) const WHOLE_BITS: u32 = 32;
+
 /// A protocol: how requests are written and replies are read. It keeps no state of a run.
 pub(crate) trait Profile: Debug + Send + Sync {
     /// The protocol, as in "a server of the bench protocol".
@@ -103,6 +106,11 @@ pub(crate) trait Profile: Debug + Send + Sync {
 
     /// What `reply` tells. `None` if it is no reply of this protocol, or one of another run.
     fn read(&self, run: Common, reply: &[u8]) -> Option<Told>;
+
+    /// How many bits of the number of its request a reply repeats; 0 = nothing of it.
+    fn id_bits(&self) -> u32 {
+        WHOLE_BITS
+    }
 
     /// The class of handshakes, if the protocol has any. The first request of each flow is one.
     fn handshake(&self) -> Option<u8> {
@@ -149,7 +157,7 @@ impl Common {
 pub(crate) struct Told {
     /// The number of the request, or its low bits.
     pub(crate) id: u64,
-    /// How many bits of the number `id` has; 0 = the reply repeats nothing of it.
+    /// How many bits of the number `id` has, as in [`Profile::id_bits`].
     pub(crate) id_bits: u32,
     /// The attempt that it answers.
     pub(crate) attempt: u8,

@@ -251,7 +251,14 @@ impl Profile for Payloads {
         let Match::At { offset, length } = self.repeats else { return Some(Told::answer(0, 0)) };
         let bytes = reply.get(offset..offset + length)?;
         let id = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        Some(Told::answer(id, 8 * length as u32))
+        Some(Told::answer(id, self.id_bits()))
+    }
+
+    fn id_bits(&self) -> u32 {
+        match self.repeats {
+            Match::At { length, .. } => 8 * length as u32,
+            Match::None => 0,
+        }
     }
 }
 

@@ -40,6 +40,10 @@ impl Profile for Payloads {
         into.extend(&self.0[(id % self.0.len() as u64) as usize]);
     }
 
+    fn id_bits(&self) -> u32 {
+        0
+    }
+
     fn read(&self, _: Common, _: &[u8]) -> Option<Told> {
         Some(Told::answer(0, 0))
     }

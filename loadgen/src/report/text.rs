@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::report::json::RunReport;
 use crate::report::parts::PARTS;
 use crate::report::slo::Judged;
-use crate::report::validity::Validity;
+use crate::report::validity::{Facts, Validity};
 use crate::text::{factor, grouped, rate, table, time, workers, wrapped};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
@@ -251,9 +251,14 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     for (reason, count) in &report.facts.send_errors {
         let _ = writeln!(text, "{} could not be sent, and got no answer: {reason}", grouped(*count));
     }
-    for (count, name) in [(report.duplicates, "duplicate replies"), (report.facts.foreign, "foreign datagrams")] {
+    let Facts { foreign, doubtful, .. } = report.facts;
+    for (count, what) in [
+        (report.duplicates, "duplicate replies ignored"),
+        (foreign, "foreign datagrams ignored"),
+        (doubtful, "replies doubtful: they fit several open requests, and count for the last one"),
+    ] {
         if count > 0 {
-            let _ = writeln!(text, "{} {name} ignored", grouped(count));
+            let _ = writeln!(text, "{} {what}", grouped(count));
         }
     }
     let slip = &report.result.slip_us;
@@ -284,8 +289,7 @@ mod tests {
 
     #[test]
     fn a_cell_has_the_value_and_marks_where_it_is_a_bound_or_not_known() {
-        let show =
-            |block: Block, validity| cell(&block, Percentile::P50, validity, |value| format!("{value:?}"));
+        let show = |block: Block, validity| cell(&block, Percentile::P50, validity, |value| format!("{value:?}"));
         let [one, many] = [Block::from_sorted(&[7.0]), Block::from_sorted(&[7.0; 1_000])];
         for (validity, sign) in [(Validity::Valid, ""), (Validity::AtMost, "<"), (Validity::Invalid, "")] {
             assert_eq!(show(Block::default(), validity), "-");

@@ -98,9 +98,8 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// Datagrams that could answer several requests.
-    #[serde(skip)]
-    pub(crate) ambiguous: u64,
+    /// Replies that may belong to several open requests.
+    pub(crate) doubtful: u64,
     /// See [`Profile::protocol`](crate::profile::Profile::protocol).
     #[serde(skip)]
     pub(crate) protocol: &'static str,
@@ -140,8 +139,12 @@ const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 /// The largest share of sends that our own kernel refused.
 const REFUSED_SHARE_MAX: f64 = 0.001;
-/// The largest share of foreign or ambiguous datagrams among those received.
+/// The largest share of foreign datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
+/// The largest share of doubtful replies among the datagrams received.
+const UNCERTAIN_SHARE_MAX: f64 = 0.01;
+/// The largest part of it of the share above the percentile in question: more could hide the tail.
+const UNCERTAIN_OF_TAIL: f64 = 0.1;
 /// The largest share of the slept time that emulated cores may oversleep.
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 /// The longest allowed single lateness of the host, as a share of a run.
@@ -172,7 +175,7 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     ];
     let restarted = |how| format!("the server was restarted in the course of the run: {how}");
     let silent = |error| format!("the server's admin endpoint did not answer: {error}");
-    let unknown = || unknown_percentile(result.latency_us.all(), facts.percentile);
+    let unknown = || unknown_percentile(result, facts.percentile);
     let found = [
         (Cause::Interrupted, facts.interrupted.then(|| "the run was interrupted".to_owned())),
         (Cause::Restarted, facts.restarted.as_ref().map(restarted)),
@@ -187,7 +190,7 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
         (Cause::RefusedSends, refused_sends(facts)),
         (Cause::DroppedSends, send_buffer_errors(&facts.send_buffer_errors)),
         (Cause::Foreign, foreign(facts)),
-        (Cause::Doubtful, ambiguous(facts)),
+        (Cause::Doubtful, doubtful(facts)),
         (Cause::Unaccounted, facts.reconciled.as_ref().and_then(Reconciled::objection)),
         (Cause::NothingAnswered, nothing_answered(&result.fates)),
         (Cause::NotKnown, facts.knows_alone.then(unknown).flatten()),
@@ -215,7 +218,8 @@ fn stood_still(result: &RunResult, counted: Nanos) -> Option<String> {
     Some(format!("this host was late by {longest} once, above 10 % of the {all} measured"))
 }
 
-fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<String> {
+fn unknown_percentile(result: &RunResult, percentile: Percentile) -> Option<String> {
+    let latency_us = result.latency_us.all();
     let bounds = latency_us.bounds.filter(|_| !latency_us.supports(percentile))?;
     let Interval { low, high } = bounds.interval(percentile);
     let end = |us: f64| text::time(Some(us).filter(|us| us.is_finite()));
@@ -317,12 +321,21 @@ fn foreign(facts: &Facts) -> Option<String> {
     })
 }
 
-fn ambiguous(facts: &Facts) -> Option<String> {
-    let Facts { heard, ambiguous, .. } = *facts;
-    (ambiguous as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
+/// The largest share of what is uncertain with which `percentile` is known.
+pub(crate) fn uncertain_share_max(percentile: Percentile) -> f64 {
+    // A little more: the difference is rounded.
+    UNCERTAIN_SHARE_MAX.min(UNCERTAIN_OF_TAIL * (1.0 - percentile.quantile()) * (1.0 + 1e-9))
+}
+
+fn doubtful(facts: &Facts) -> Option<String> {
+    let Facts { heard, doubtful, percentile, .. } = *facts;
+    let most = uncertain_share_max(percentile);
+    (doubtful as f64 > most * heard as f64).then(|| {
         format!(
-            "{ambiguous} of {heard} datagrams came while their flow waited for several, above 1 %, and they do not tell \
-             which one they answer: use more --flows, lower --rate, or send a counter"
+            "{doubtful} of {heard} replies came while their flow waited for several that they fit, above {} %, and they do \
+             not tell which one they answer: use more --flows, lower --rate, send a longer counter, or ask for a lower \
+             --percentile than {percentile}",
+            text::factor(Some(most * 100.0))
         )
     })
 }

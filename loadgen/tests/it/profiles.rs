@@ -59,28 +59,56 @@ fn payloads_of_two_classes_are_answered() {
     }
 }
 
+/// A server that sends back what it gets, this much later.
+fn late_echo(late: Nanos) -> SocketAddr {
+    let (queue, due) = std::sync::mpsc::channel::<(Nanos, SocketAddr, Vec<u8>, UdpSocket)>();
+    std::thread::spawn(move || {
+        for (at, client, datagram, socket) in due {
+            std::thread::sleep(at.minus(clock::now()).into());
+            drop(socket.send_to(&datagram, client));
+        }
+    });
+    serve(move |socket, datagram, client| {
+        let socket = socket.try_clone().expect("a descriptor");
+        queue.send((clock::now().plus(late), client, datagram.to_vec(), socket)).expect("it is read");
+    })
+}
+
 // Is an answer that repeats nothing taken for the last request of its flow, and is the run INVALID
 // where that is a guess? Method: many flows and few, and a server that takes 20 ms.
 #[test]
 fn answers_that_repeat_nothing() {
-    let late = || {
-        let (queue, due) = std::sync::mpsc::channel::<(Nanos, SocketAddr, UdpSocket)>();
-        std::thread::spawn(move || {
-            for (at, client, socket) in due {
-                std::thread::sleep(at.minus(clock::now()).into());
-                drop(socket.send_to(b"pong", client));
-            }
-        });
-        serve(move |socket, _, client| {
-            let socket = socket.try_clone().expect("a descriptor");
-            queue.send((clock::now().plus(Nanos::from_millis(20)), client, socket)).expect("it is read");
-        })
+    let of = |flows| {
+        let flags = format!("{SHORT} --payload 70696e67 --match none --flows {flows}");
+        run(late_echo(Nanos::from_millis(20)), &flags)
     };
-    let of = |flows| run(late(), &format!("{SHORT} --payload 70696e67 --match none --flows {flows}"));
     let sure = of(4_000);
     assert_eq!(fate(&sure, "answered"), number(&sure.report, "/sent") as u64, "{}", sure.reasons());
     assert!(!sure.reasons().contains("waited for several") && number(&sure.report, "/latency_us/all/p50") >= 20_000.0);
-    of(2).is_invalid("waited for several, above 1 %, and they do not tell");
+    of(2).is_invalid("waited for several that they fit, above 1.00 %, and they do not tell");
+}
+
+// Are replies doubtful whose short number several open requests have, also those that come after the
+// timeout? Is that said before the run? Method: a counter of one byte repeats after 256 ms in one
+// flow, and replies come 600 ms late. With two bytes nothing is in doubt.
+#[test]
+fn a_counter_that_wraps_before_its_replies_come() {
+    for (timeout, told) in [("1s", true), ("200ms", false)] {
+        let flags = "--payload 01{counter:1}aabb --flows 1 --rate 1000 --duration 2s --warmup 0s --timeout";
+        let wraps = run(late_echo(Nanos::from_millis(600)), &format!("{flags} {timeout}"));
+        wraps.is_invalid("replies came while their flow waited for several that they fit");
+        let doubtful = number(&wraps.report, "/doubtful");
+        assert!(doubtful > 0.5 * number(&wraps.report, "/sent"), "{doubtful}");
+        let text = String::from_utf8_lossy(&wraps.output.stdout).into_owned();
+        assert!(text.contains(" replies doubtful: they fit several open requests"), "{text}");
+        let said = String::from_utf8_lossy(&wraps.output.stderr).into_owned();
+        let warning = "warning: 256 values x 1 flows at 1,000/s repeat after 256 ms, within the timeout of 1s;";
+        assert_eq!(said.contains(warning), told, "{said}");
+    }
+    let flags = "--payload 01{counter:2}aabb --flows 1 --rate 1000 --duration 1s --warmup 0s --timeout 1s";
+    let plain = run(late_echo(Nanos::from_millis(600)), flags);
+    assert_eq!(number(&plain.report, "/doubtful"), 0.0, "{}", plain.reasons());
+    assert!(number(&plain.report, "/latency_us/all/p50") >= 600_000.0, "{}", plain.report["latency_us"]);
 }
 
 // Method: the example servers, where cargo has built them.

@@ -1,13 +1,12 @@
 //! Which request a reply answers, where its protocol repeats only a part of the request's number,
-//! or nothing of it.
+//! or nothing of it. Then several requests may be alike for a reply. It is taken for the last open
+//! one, and if others are open too, it is doubtful.
 
 use crate::drive::retries::Clients;
 use crate::drive::schedule::place;
-use crate::profile::{Datagrams, Told};
+use crate::profile::{Datagrams, Told, WHOLE_BITS};
 use forebay::time::Nanos;
 
-/// From this many bits on a number is whole: a schedule has at most 50 million requests.
-const WHOLE_BITS: u32 = 32;
 /// How many requests with the same low bits are looked at, from the last one back. With 16 bits
 /// these are 4 million requests, or 17 s at 250,000/s: more than a timeout.
 const LOOKS_MAX: usize = 64;
@@ -20,14 +19,14 @@ pub(crate) struct Matching {
     open: Vec<Vec<u32>>,
     /// Requests with smaller numbers have been in `open`.
     seen: u64,
-    /// Replies that repeat nothing and came while their flow waited for several.
-    pub(crate) ambiguous: u64,
+    /// Replies that could answer several open requests.
+    pub(crate) doubtful: u64,
 }
 
 impl Matching {
     /// Matches the replies of this many flows.
     pub(crate) fn new(flows: usize) -> Matching {
-        Matching { open: vec![Vec::new(); flows], seen: 0, ambiguous: 0 }
+        Matching { open: vec![Vec::new(); flows], seen: 0, doubtful: 0 }
     }
 
     /// The request that `reply` answers. It tells `told`, and came over `flow` at `at`. The first
@@ -40,7 +39,11 @@ impl Matching {
         (datagrams, reply, told): (Datagrams<'_>, &[u8], &Told),
     ) -> Option<usize> {
         match told.id_bits {
-            0 => self.last_open(clients, datagrams.profile.handshake(), sent, flow, at),
+            0 => {
+                self.note_sent(clients, datagrams.profile.handshake(), sent);
+                let alike = self.open[flow].iter().rev().map(|id| *id as usize);
+                last_open(clients, at, alike, &mut self.doubtful)
+            }
             WHOLE_BITS.. => place(datagrams.numbers, told.id),
             bits => {
                 let period = 1 << bits;
@@ -51,37 +54,48 @@ impl Matching {
                     let is_of_flow = usize::from(clients.schedule[id].flow) == flow;
                     (is_of_flow && datagrams.profile.answers(number, reply)).then_some(id)
                 });
-                // If each has a reply, this is one more to the last of them.
-                alike.clone().find(|id| !clients.is_replied_to(*id)).or_else(|| alike.clone().next())
+                last_open(clients, at, alike, &mut self.doubtful)
             }
         }
     }
 
-    /// The last request of `flow` that has no reply, else the last one that has. With `only` it is
-    /// one of that class. An older request without a reply was probably lost. If the oldest were
-    /// taken, each loss would move all later replies of its flow to other requests.
-    fn last_open(
-        &mut self,
-        clients: &Clients<'_>,
-        only: Option<u8>,
-        sent: u64,
-        flow: usize,
-        at: Nanos,
-    ) -> Option<usize> {
+    /// Notes which of the first `sent` requests may be open, and forgets the last ones that have a
+    /// reply. With `only` those of that class count.
+    fn note_sent(&mut self, clients: &Clients<'_>, only: Option<u8>, sent: u64) {
         for (id, request) in (self.seen..sent).zip(&clients.schedule[self.seen as usize..]) {
             if only.is_none_or(|class| class == request.class) {
-                self.open[usize::from(request.flow)].push(id as u32);
+                let open = &mut self.open[usize::from(request.flow)];
+                // One stays, for a duplicate.
+                while open.len() > 1 && open.last().is_some_and(|id| clients.is_replied_to(*id as usize)) {
+                    open.pop();
+                }
+                open.push(id as u32);
             }
         }
         self.seen = sent;
-        let open = &mut self.open[flow];
-        while open.len() > 1 && open.last().is_some_and(|id| clients.is_replied_to(*id as usize)) {
-            open.pop();
-        }
-        let (last, others) = open.split_last()?;
-        self.ambiguous += u64::from(others.iter().rev().any(|id| clients.awaits(*id as usize, at)));
-        Some(*last as usize)
     }
+}
+
+/// The last of the requests `alike`, which come from the last one back, that was open when a reply
+/// came at `at`. If none was, the last one without a reply, else the last one. Counts in `doubtful`
+/// a reply for which another one was open as well.
+///
+/// An older request without a reply was probably lost. If the oldest were taken, each loss would
+/// move all later replies to other requests.
+fn last_open(
+    clients: &Clients<'_>,
+    at: Nanos,
+    alike: impl Iterator<Item = usize> + Clone,
+    doubtful: &mut u64,
+) -> Option<usize> {
+    // A reply that we read late came before the requests that have been sent since.
+    let due = alike.clone().skip_while(|id| !clients.is_due(*id, at)).take_while(|id| clients.is_young(*id, at));
+    let mut open = due.filter(|id| !clients.is_replied_to(*id));
+    let Some(last) = open.next() else {
+        return alike.clone().find(|id| !clients.is_replied_to(*id)).or_else(|| alike.clone().next());
+    };
+    *doubtful += u64::from(open.next().is_some());
+    Some(last)
 }
 
 #[cfg(test)]
@@ -103,7 +117,7 @@ mod tests {
     }
 
     /// The requests that each of `replies` answers: sent by then, flow, what it repeats. Those that
-    /// it ends are ended. Beside it: how many were ambiguous.
+    /// it ends are ended. Beside it: how many were doubtful.
     fn answered(replies: &[(u64, usize, Told)]) -> (Vec<Option<usize>>, u64) {
         let (schedule, mut matching) = (schedule(), Matching::new(3));
         let mut clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
@@ -113,7 +127,7 @@ mod tests {
             clients.on_reply(found, 0, Status::Ok, Nanos::ZERO, at);
             Some(found)
         });
-        (ids.collect(), matching.ambiguous)
+        (ids.collect(), matching.doubtful)
     }
 
     // Is a short number that of the last request that has it, was sent over the flow and has no
@@ -168,12 +182,43 @@ mod tests {
         let none = Told::answer(0, 0);
         // Flow 0 sends 0, 3, 6; 0 is lost, and older than the timeout from 101 on.
         assert_eq!(answered(&[(1, 0, none), (4, 0, none), (4, 1, none)]), (vec![Some(0), Some(3), Some(1)], 0));
-        assert_eq!(answered(&[(4, 0, none), (4, 0, none), (4, 0, none)]), (vec![Some(3), Some(0), Some(0)], 1));
+        assert_eq!(answered(&[(4, 0, none), (4, 0, none), (4, 0, none)]), (vec![Some(3), Some(0), Some(3)], 1));
         assert_eq!(answered(&[(7, 0, none), (7, 2, none), (1, 2, none)]).1, 2);
         assert_eq!(answered(&[(2, 2, none)]).0, [None]);
-        let old: Vec<_> = (0..40).map(|nth| (3 * nth + 4, 0, none)).collect();
-        let (ids, ambiguous) = answered(&old);
+        // The first one stays open for 5 s.
+        let old: Vec<_> = (0..2_000).map(|nth| (3 * nth + 4, 0, none)).collect();
+        let (ids, doubtful) = answered(&old);
         assert!(ids.iter().zip(1..).all(|(id, nth)| *id == Some(3 * nth)), "{ids:?}");
-        assert_eq!(ambiguous, 33, "until 100 ms have passed");
+        assert_eq!(doubtful, 1_666, "until 5 s have passed");
+    }
+
+    // Is a reply with a short number doubtful where a request of the same flow and number is open as
+    // well, also one whose timeout is over? Is one of another flow no doubt, nor one with a reply?
+    // Method: the smallest wrap. In flow 1, 1, 4 and 7 are alike with one bit: each other one.
+    #[test]
+    fn a_short_number_of_several_open_requests_is_doubtful() {
+        let bits = |id: u64, bits| Told::answer(id % (1_u64 << bits), bits);
+        assert_eq!(answered(&[(2, 1, bits(1, 1)), (5, 1, bits(4, 1)), (8, 1, bits(7, 1))]).1, 0, "each in turn");
+        assert_eq!(answered(&[(8, 1, bits(7, 1)), (8, 1, bits(1, 1))]), (vec![Some(7), Some(1)], 1));
+        assert_eq!(answered(&[(8, 1, bits(4, 1)), (8, 2, bits(5, 1))]), (vec![Some(4), Some(5)], 0));
+        // 700 and 700 - 768 are of one flow.
+        assert_eq!(answered(&[(769, 1, bits(700, 8))]).1, 0, "no other one is sent");
+        assert_eq!(answered(&[(1_469, 1, bits(1_468, 8))]), (vec![Some(1_468)], 1), "that of 0.8 s ago is open");
+        assert_eq!(answered(&[(701, 1, bits(700, 8)), (1_469, 1, bits(1_468, 8))]).1, 0, "it has its reply");
+        assert_eq!(answered(&[(19_999, 1, bits(700, 16))]), (vec![Some(700)], 0), "16 bits are enough for 20,000");
+    }
+
+    // Is a reply that came before a request was sent not that of the request, however late we read
+    // it?
+    #[test]
+    fn a_reply_that_is_read_late_is_of_a_request_before_it() {
+        let schedule = schedule();
+        for (told, doubtful) in [(Told::answer(0, 0), 0), (Told::answer(1, 1), 0)] {
+            let mut matching = Matching::new(3);
+            let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
+            // It came after request 1, and is read after request 13.
+            let found = matching.request(&clients, 14, (1, MS.times(1_003)), (test_datagrams(1), b"", &told));
+            assert_eq!((found, matching.doubtful), (Some(1), doubtful), "{told:?}");
+        }
     }
 }

@@ -70,8 +70,8 @@ pub(crate) struct Replies {
     pub(crate) duplicates: u64,
     /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
-    /// See [`Matching::ambiguous`].
-    pub(crate) ambiguous: u64,
+    /// See [`Matching::doubtful`].
+    pub(crate) doubtful: u64,
     /// The number of retries, and of further datagrams of handshakes, that our kernel took.
     pub(crate) taken: u64,
     /// The number of retries that it did not take, by its error. In a run's record they are among
@@ -160,8 +160,8 @@ impl<'a> Receiver<'a> {
                 false => outstanding == 0 || began >= *give_up_at.get_or_insert_with(|| clock::now().plus(wait)),
             };
             if is_over {
-                let (attempts, ambiguous) = (self.clients.counts(self.live.sent()), self.matching.ambiguous);
-                return Ok(Replies { attempts, ambiguous, ..self.replies });
+                let (attempts, doubtful) = (self.clients.counts(self.live.sent()), self.matching.doubtful);
+                return Ok(Replies { attempts, doubtful, ..self.replies });
             }
         }
     }

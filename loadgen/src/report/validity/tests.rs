@@ -50,7 +50,7 @@ pub(in crate::report) fn sound() -> Facts {
         send_buffer_errors: Ok(0),
         heard: 4_000,
         foreign: 40,
-        ambiguous: 40,
+        doubtful: 0,
         protocol: "bench",
         overshoot_share: Some(Ok(0.02)),
         run_queue_share: Some(0.02),
@@ -119,7 +119,7 @@ fn each_defect_is_a_reason_of_its_own() {
         (&|facts| facts.send_buffer_errors = Ok(1), "did not send 1 datagrams"),
         (&|facts| facts.send_buffer_errors = Ok(1), "those of another process"),
         (&|facts| facts.send_buffer_errors = Err(unknown()), "what it took is not known: no /proc"),
-        (&|facts| facts.ambiguous = 41, "41 of 4000 datagrams came while their flow waited for several"),
+        (&|facts| facts.doubtful = 1, "1 of 4000 replies came while their flow waited for several that they fit"),
         (&|facts| facts.foreign = 41, "41 of 4000 datagrams that came are no reply"),
         (&|facts| facts.endpoint_error = Some("refused".into()), "did not answer: refused"),
         (&|facts| facts.restarted = Some("it had 5".into()), "was restarted in the course of the run: it"),
@@ -132,6 +132,18 @@ fn each_defect_is_a_reason_of_its_own() {
         let mut facts = sound();
         spoil(&mut facts);
         assert_said(&result(100.0, 5.0, 0), &facts, validity, expected);
+    }
+}
+
+// Are doubtful replies few beside those above the percentile in question, and never above 1 %?
+#[test]
+fn doubtful_replies_are_judged_at_the_percentile_that_is_claimed() {
+    for (percentile, most) in
+        [(Percentile::P50, 4_000), (Percentile::P90, 4_000), (Percentile::P99, 400), (Percentile::P99_9, 40)]
+    {
+        let heard = 400_000;
+        let of = |doubtful| judge(&result(100.0, 5.0, 0), &Facts { percentile, heard, doubtful, ..sound() }).len();
+        assert_eq!([of(most), of(most + 1)], [0, 1], "{percentile}");
     }
 }
 
@@ -177,8 +189,10 @@ fn without_an_answer_there_is_nothing_to_trust() {
 #[test]
 fn causes_come_first_and_each_reason_has_a_direction() {
     let facts = Facts { restarted: Some("it had 5".into()), overshoot_share: Some(Ok(0.5)), foreign: 4_000, ..sound() };
-    let reasons: Vec<(Effect, String)> =
-        judge(&result(100.0, 5.1, 0), &facts).iter().map(|reason| (reason.cause.effect(), reason.to_string())).collect();
+    let reasons: Vec<(Effect, String)> = judge(&result(100.0, 5.1, 0), &facts)
+        .iter()
+        .map(|reason| (reason.cause.effect(), reason.to_string()))
+        .collect();
     let said = ["was restarted", "keep its schedule", "overslept", "no reply to a request"];
     let effects = [Effect::Any, Effect::Raises, Effect::Raises, Effect::Any];
     assert_eq!(reasons.iter().map(|(effect, _)| *effect).collect::<Vec<_>>(), effects, "{reasons:?}");
