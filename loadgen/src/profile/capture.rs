@@ -118,16 +118,14 @@ impl Capture {
 fn told(datagrams: &[Datagram], port: u16, other_ports: usize, left_out: &LeftOut) -> String {
     let sources = datagrams.iter().map(|datagram| datagram.source).collect::<HashSet<_>>().len();
     let untimed = datagrams.iter().filter(|datagram| !datagram.is_timed).count();
-    let LeftOut { fragments, cut, others, .. } = left_out;
-    let mut told = format!(
-        ": {} datagrams of {sources} sources to port {port}; left out: {other_ports} to other ports, {fragments} \
-         fragments, {cut} cut off, {others} other frames",
-        datagrams.len()
-    );
-    if untimed > 0 {
-        told += &format!("; {untimed} have no time, and take that of the frame before");
-    }
-    told + &left_out.end.map(|end| format!("; {end}")).unwrap_or_default()
+    let (count, all_left_out) = (datagrams.len(), left_out.said());
+    let untimed = match untimed {
+        0 => String::new(),
+        _ => format!("; {untimed} have no time, and take that of the frame before"),
+    };
+    format!(
+        ": {count} datagrams of {sources} sources to port {port}; left out: {other_ports} to other ports, {all_left_out}{untimed}"
+    )
 }
 
 impl LeftOut {
@@ -142,14 +140,19 @@ impl LeftOut {
         }
     }
 
+    fn said(&self) -> String {
+        let LeftOut { fragments, cut, others, end, .. } = self;
+        let end = end.map(|end| format!("; {end}")).unwrap_or_default();
+        format!("{fragments} fragments, {cut} cut off, {others} other frames{end}")
+    }
+
     /// The error of a file that has no whole datagram.
     fn without_datagrams(&self) -> String {
-        match (self.link, self.end) {
-            (Some(link), _) => format!(
+        match self.link {
+            Some(link) => format!(
                 "its frames are of link type {link}: allowed are Ethernet, raw IP, Linux cooked (SLL, SLL2) and loopback"
             ),
-            (None, Some(end)) => format!("it has no whole UDP datagram; {end}"),
-            (None, None) => "it has no whole UDP datagram".to_owned(),
+            None => format!("it has no whole UDP datagram: {}", self.said()),
         }
     }
 }

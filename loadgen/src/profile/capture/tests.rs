@@ -131,14 +131,17 @@ fn one_port_is_taken_and_the_rest_is_told() {
     (header.more_fragments, header.fragment_offset) = (true, IpFragOffset::try_new(0).expect("it fits"));
     fragment[14..34].copy_from_slice(&header.to_bytes());
     let cut = ethernet(7_002, 53, b"cut off")[..45].to_vec();
+    // Whole, but its own length says more than that of IP.
+    let mut wrong = ethernet(7_002, 53, b"wrong");
+    wrong[38..40].copy_from_slice(&200_u16.to_be_bytes());
     let mut frames = vec![(0, ethernet(7_001, 53, b"ask")), (1, between((2, 53), (1, 7_001), b"told"))];
     let of = |frames: &[(u32, Vec<u8>)], port| read(&pcap(1, frames, u32::to_le_bytes), port);
     assert_eq!(of(&frames, "").expect("a port").0, [(0, 7_001, b"ask".to_vec())]);
     assert_eq!(of(&frames, ":port=7001").expect("a port").0, [(0, 53, b"told".to_vec())]);
-    frames.extend([(2, fragment), (3, cut), (4, vec![0; 60]), (5, between((2, 53), (1, 7_001), b"more"))]);
+    frames.extend([(2, fragment), (3, cut), (4, vec![0; 60]), (6, wrong), (5, between((2, 53), (1, 7_001), b"more"))]);
     let (read, told) = of(&frames, "").expect("a port");
     assert_eq!(read, [(0, 7_001, b"ask".to_vec())]);
-    let left_out = "left out: 2 to other ports, 1 fragments, 1 cut off, 1 other frames";
+    let left_out = "left out: 2 to other ports, 1 fragments, 1 cut off, 2 other frames";
     assert_eq!(told, format!(": 1 datagrams of 1 sources to port 53; {left_out}"));
 }
 
@@ -167,9 +170,9 @@ fn the_port_is_the_one_that_is_asked() {
     let three = [(server(9_000), (1, 1_024)), ((1, 1_025), server(9_000)), ((1, 1_026), server(9_000))];
     assert_eq!(of(&three), (9_000, 2));
     // Answers from another port, as of TFTP, and from other hosts than the group that was asked.
-    let transfer = [(client, server(69)), (server(3_445), client), (client, server(3_445))].into_iter();
-    let transfer = transfer.chain([(server(3_445), client), (client, server(3_445))]).collect::<Vec<_>>();
-    assert_eq!(of(&transfer), (3_445, 2));
+    let transfer = [(client, server(69)), (server(40_445), client), (client, server(40_445))].into_iter();
+    let transfer = transfer.chain([(server(40_445), client), (client, server(40_445))]).collect::<Vec<_>>();
+    assert_eq!(of(&transfer), (40_445, 2));
     let group = [(near, (9, 1_900)), ((2, 1_900), near), ((3, 1_900), near), ((4, 1_900), near)];
     assert_eq!(of(&group), (1_900, 1));
     // One socket that asks several servers, the first of them as often as the others.
@@ -196,8 +199,9 @@ fn what_is_whole_is_used() {
             let seen = read(&file[..length], "");
             match length {
                 _ if length < first => {
-                    let ends = if length == shortest { "" } else { "; it ends within a frame" };
-                    assert_eq!(seen, Err(format!("it has no whole UDP datagram{ends}")), "{length} bytes");
+                    let (cut, ends) = if length == shortest { (0, "") } else { (1, "; it ends within a frame") };
+                    let left_out = format!("0 fragments, {cut} cut off, 0 other frames{ends}");
+                    assert_eq!(seen, Err(format!("it has no whole UDP datagram: {left_out}")), "{length} bytes");
                 }
                 _ => {
                     let (read, told) = seen.expect("a datagram");
@@ -231,7 +235,7 @@ fn what_is_no_capture_is_refused() {
     for (file, port, expected) in [
         (&file[..], ":port=54", "no UDP datagram to port 54"),
         (&file, ":port=0", "`0` is no port: write 1 to 65535, like /"),
-        (&file[..file.len() - 1], "", "it has no whole UDP datagram; it ends within a frame"),
+        (&file[..file.len() - 1], "", "no whole UDP datagram: 0 fragments, 1 cut off, 0 other frames; it ends within"),
         (&file[..23], "", "it cannot be read: it ends within a frame"),
         (&file[..24], "", "it has no whole UDP datagram"),
         (b"", "", "write a pcap or pcapng file"),
@@ -241,7 +245,7 @@ fn what_is_no_capture_is_refused() {
         (
             &[&file[..32], &[0xff; 8], &[0; 99]].concat(),
             "",
-            "it has no whole UDP datagram; a frame is longer than 1 MiB",
+            "no whole UDP datagram: 0 fragments, 1 cut off, 0 other frames; a frame is longer than 1 MiB",
         ),
     ] {
         let error = read(file, port).expect_err(expected);
