@@ -9,10 +9,10 @@ use crate::report::text::{BOUNDS, NOT_KNOWN, percentiles};
 use crate::report::validity::Validity;
 use crate::results::Outputs;
 use crate::text::{escaped, grouped, rate, time, wrapped};
-use forebay::metrics::Percentile;
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -22,6 +22,9 @@ pub(crate) struct Merged {
     schema: String,
     /// The worst of the runs.
     verdict: Validity,
+    /// The `id` of each run. No run is in it twice.
+    #[serde(default)]
+    ids: Vec<String>,
     /// Why, each behind the name of its file.
     reasons: Vec<String>,
     /// Requests of all runs.
@@ -41,6 +44,13 @@ pub(crate) struct Merged {
     #[serde(rename(deserialize = "latency_us"), skip_serializing, default)]
     #[schemars(skip)]
     of_runs: BTreeMap<String, OfRun>,
+    /// Of a run; empty for several.
+    #[serde(skip_serializing, default)]
+    #[schemars(skip)]
+    id: String,
+    /// The name of its file.
+    #[serde(skip)]
+    file: String,
 }
 
 /// What a result says of the latency of a class.
@@ -63,6 +73,13 @@ impl OfRun {
         OfRun { bounds: both.into() }
     }
 
+    /// A percentile whose interval has no lower end below its upper end, if there is one.
+    fn reversed(&self) -> Option<&str> {
+        let is_ordered = |[low, high]: [f64; 2]| (0.0..=high).contains(&low);
+        let ends = |ends: &[Option<f64>; 2]| ends.map(|end| end.unwrap_or(f64::INFINITY));
+        self.bounds.iter().find(|(_, bounds)| !is_ordered(ends(bounds))).map(|(name, _)| name.as_str())
+    }
+
     fn interval(&self, percentile: Percentile) -> Interval {
         let ends = self.bounds.get(percentile.name()).map(|ends| ends.map(|end| end.unwrap_or(f64::INFINITY)));
         ends.map_or(Interval::UNKNOWN, |[low, high]| Interval { low, high })
@@ -76,52 +93,119 @@ const MERGED: &str = "forebay-merge/1";
 /// Carries out `loadgen merge` and returns the exit code.
 ///
 /// # Errors
-/// A usage failure for a file that has no result; otherwise a result that cannot be written.
+/// A usage failure for a file that has no result, for a run that is named twice, and for sums that
+/// are too large; otherwise a result that cannot be written.
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
     let outputs = Outputs::open(arguments.json.as_deref(), None)?;
-    let parts = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, Failure>>()?;
-    let merged = parts.into_iter().reduce(Merged::with).expect("clap asks for a file").with_percentiles();
+    let parts = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, String>>()?;
+    let merged = merged(parts)?;
     outputs.finish(&merged.text(arguments.files.len()), || &merged, String::new)?;
     Ok(if merged.verdict.is_usable() { 0 } else { UNKNOWN })
 }
 
-fn read(path: &Path) -> Result<Merged, Failure> {
-    let wrong = |why: String| Failure::usage(format!("{}: {}", path.display(), escaped(&why)));
-    let text = fs::read_to_string(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
-    let part: Merged = serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("it is no result of a run ({error}): write it with loadgen run --json")))?;
-    if ![RUN, MERGED].contains(&&*part.schema) {
-        return Err(wrong(format!("{} is no result of a run: write it with loadgen run --json", part.schema)));
+fn read(path: &Path) -> Result<Merged, String> {
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| format!("{file}: it cannot be read: {error}"))?;
+    parsed(&text, &file).map_err(|why| escaped(&format!("{file}: {why}")))
+}
+
+/// The result in the text of this `file`.
+fn parsed(text: &str, file: &str) -> Result<Merged, String> {
+    const REMEDY: &str = "write it with loadgen run --json";
+    let part: Merged =
+        serde_json::from_str(text).map_err(|error| format!("it is no result of a run ({error}): {REMEDY}"))?;
+    let Merged { schema, id, ids, reasons, .. } = &part;
+    let ids = match &schema[..] {
+        RUN => vec![id.clone()],
+        MERGED => ids.clone(),
+        _ => return Err(format!("{schema} is no result of a run: {REMEDY}")),
+    };
+    let reasons = reasons.iter().map(|reason| format!("{file}: {reason}")).collect();
+    let part = Merged { ids, reasons, file: file.to_owned(), ..part };
+    match part.contradiction() {
+        Some(why) => Err(format!("{why}: {REMEDY}")),
+        None => Ok(part),
     }
-    if part.histograms.values().any(|packed| packed.answered().is_none()) {
-        return Err(wrong("a histogram in it cannot be read".to_owned()));
+}
+
+/// All `parts`, of which there is one at least, as one.
+fn merged(parts: Vec<Merged>) -> Result<Merged, String> {
+    let mut files = HashMap::new();
+    for part in &parts {
+        for id in &part.ids {
+            if let Some(other) = files.insert(id, &part.file) {
+                let file = &part.file;
+                return Err(format!("{file}: it has the run {id} that {other} has too: name each run once"));
+            }
+        }
     }
-    let reasons = part.reasons.iter().map(|reason| format!("{}: {reason}", path.display())).collect();
-    Ok(Merged { reasons, ..part })
+    let mut parts = parts.into_iter();
+    let first = parts.next().expect("there is one");
+    let both = |all: Merged, part: Merged| {
+        let file = part.file.clone();
+        all.with(part).ok_or_else(|| format!("{file}: its counts are too large to be added to others"))
+    };
+    parts.try_fold(first, both).map(Merged::with_percentiles)
 }
 
 impl Merged {
-    fn with(mut self, other: Merged) -> Merged {
+    /// What in it no run has said, if anything.
+    fn contradiction(&self) -> Option<String> {
+        let Merged { ids, sent, fates, histograms, .. } = self;
+        let rates = [self.offered_rps, self.achieved_rps];
+        let fates = fates.values().try_fold(0_u64, |sum, count| sum.checked_add(count.unwrap_or(0)));
+        let all = histograms.get(ALL_CLASSES).map(|packed| packed.sent);
+        let reversed =
+            self.of_runs.iter().find_map(|(class, of_run)| Some(format!("{} of {class}", of_run.reversed()?)));
+        let told = [
+            (ids.is_empty() || ids.contains(&String::new())).then(|| "it does not say which run it is of".to_owned()),
+            (fates != Some(*sent)).then(|| format!("its fates do not add up to the {sent} requests sent")),
+            histograms
+                .values()
+                .any(|of| of.answered().is_none())
+                .then(|| "a histogram in it cannot be read".to_owned()),
+            (all != Some(*sent)).then(|| format!("its histogram is not that of the {sent} requests sent")),
+            rates.iter().any(|rate| *rate < 0.0).then(|| "a rate in it is below 0".to_owned()),
+            reversed.map(|which| format!("the interval of {which} does not begin below its end")),
+        ];
+        told.into_iter().flatten().next()
+    }
+
+    /// Both as one; `None` if a sum is too large.
+    fn with(mut self, other: Merged) -> Option<Merged> {
+        let mut unknown = 0_u64;
         for (fate, count) in other.fates {
-            let sum = self.fates.entry(fate).or_insert(Some(0));
-            *sum = sum.zip(count).map(|(one, other)| one + other);
+            let own = self.fates.entry(fate).or_insert(Some(0));
+            *own = match (*own, count) {
+                (Some(one), Some(other)) => Some(one.checked_add(other)?),
+                // As in a run that does not know it, such requests are lost.
+                (one, other) => {
+                    unknown = unknown.checked_add(one.or(other).unwrap_or(0))?;
+                    None
+                }
+            };
         }
+        let lost = self.fates.entry("lost".to_owned()).or_insert(Some(0));
+        *lost = Some(lost.unwrap_or(0).checked_add(unknown)?);
         for (class, packed) in other.histograms {
-            let whole = self.histograms.remove(&class).map_or(Some(packed.clone()), |own| own.plus(&packed));
-            self.histograms.extend(whole.map(|whole| (class, whole)));
+            let own = self.histograms.remove(&class);
+            let whole = own.map_or(Some(packed.clone()), |own| own.plus(&packed))?;
+            self.histograms.insert(class, whole);
         }
         for (class, of_run) in other.of_runs {
             let all = self.of_runs.remove(&class).map(|own| own.with(&of_run));
             self.of_runs.insert(class, all.unwrap_or(of_run));
         }
-        Merged {
+        let rate = |one: f64, other: f64| Some(one + other).filter(|rate| rate.is_finite());
+        Some(Merged {
             verdict: self.verdict.max(other.verdict),
+            ids: [self.ids, other.ids].concat(),
             reasons: [self.reasons, other.reasons].concat(),
-            sent: self.sent + other.sent,
-            offered_rps: self.offered_rps + other.offered_rps,
-            achieved_rps: self.achieved_rps + other.achieved_rps,
+            sent: self.sent.checked_add(other.sent)?,
+            offered_rps: rate(self.offered_rps, other.offered_rps)?,
+            achieved_rps: rate(self.achieved_rps, other.achieved_rps)?,
             ..self
-        }
+        })
     }
 
     fn with_percentiles(self) -> Merged {
@@ -155,6 +239,8 @@ impl Merged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::histogram::histogram;
+    use serde_json::{Value, json};
 
     // Does an interval reach from the lowest to the highest end, which may be infinite? Is nothing
     // known where one result has no interval?
@@ -170,5 +256,114 @@ mod tests {
         assert_eq!(at(Percentile::P99), Interval { low: 8.0, high: f64::INFINITY });
         assert_eq!(at(Percentile::P99_9), Interval::UNKNOWN);
         assert_eq!(of_run("{}").with(&other).interval(Percentile::P50), Interval::UNKNOWN);
+    }
+    /// A result of 1,000 requests, of which 900 took between 1 and 2 ms and the others were lost.
+    fn result(id: &str) -> Value {
+        let took: Vec<f64> = (0..900).map(f64::from).map(|number| 1_000.0 + number).collect();
+        let all = Packed::whole(1_000, &histogram(&took));
+        json!({
+            "schema": RUN, "verdict": "VALID", "id": id, "reasons": [], "sent": 1_000, "offered_rps": 10.0,
+            "achieved_rps": 9.0, "fates": {"answered": 900, "lost": 100, "kernel_dropped": 0},
+            "histograms": {"all": all}, "latency_us": {"all": {"bounds": {"p50": [1_400.0, 1_600.0]}}},
+        })
+    }
+
+    fn of(results: &[&Value]) -> Result<Merged, String> {
+        let parts = (0..).zip(results).map(|(place, result)| parsed(&result.to_string(), &format!("{place}.json")));
+        merged(parts.collect::<Result<_, _>>()?)
+    }
+
+    /// `result` with other values at these pointers.
+    fn with(result: &Value, changes: &[(&str, Value)]) -> Value {
+        let mut result = result.clone();
+        for (pointer, value) in changes {
+            *result.pointer_mut(pointer).expect(pointer) = value.clone();
+        }
+        result
+    }
+
+    // Is the worst verdict that of all, wherever its run stands?
+    #[test]
+    fn the_worst_verdict_counts() {
+        let names = ["VALID", "AT MOST", "INVALID"];
+        for (one, worse) in (0..3).flat_map(|one| (one..3).map(move |worse| (one, worse))) {
+            let of_verdict = |id: &str, place: usize| with(&result(id), &[("/verdict", names[place].into())]);
+            let pair = [of_verdict("a", one), of_verdict("b", worse)];
+            for pair in [[&pair[0], &pair[1]], [&pair[1], &pair[0]]] {
+                let verdict = of(&pair).expect("two runs").verdict;
+                assert_eq!(verdict.to_string(), names[worse], "{} and {}", names[one], names[worse]);
+            }
+        }
+    }
+
+    // Is a run refused that is named twice, also as a part of what was merged before?
+    #[test]
+    fn no_run_counts_twice() {
+        let [a, b, c] = ["a", "b", "c"].map(result);
+        let twice = |results: &[&Value]| of(results).err().expect("a run is in it twice");
+        assert_eq!(twice(&[&a, &b, &a]), "2.json: it has the run a that 0.json has too: name each run once");
+        let both = json!(of(&[&a, &b]).expect("two runs"));
+        assert_eq!((&both["schema"], &both["ids"]), (&MERGED.into(), &json!(["a", "b"])));
+        assert_eq!(twice(&[&both, &c, &b]), "2.json: it has the run b that 0.json has too: name each run once");
+        let all = of(&[&c, &both]).expect("three runs");
+        assert_eq!((all.sent, all.fates["lost"], all.histograms["all"].sent), (3_000, Some(300), 3_000));
+    }
+
+    // Is a sum that no counter holds refused, of whatever counts?
+    #[test]
+    fn a_sum_that_wraps_is_refused() {
+        let other = result("b");
+        let many = u64::MAX - 999;
+        let large =
+            [("/sent", many.into()), ("/fates/lost", (many - 900).into()), ("/histograms/all/sent", many.into())];
+        let large = with(&result("a"), &large);
+        let error = "1.json: its counts are too large to be added to others";
+        assert_eq!(of(&[&large, &other]).err().as_deref(), Some(error));
+        assert_eq!(of(&[&large]).map(|all| all.sent), Ok(many), "alone it is one");
+        let mut classes = result("c");
+        classes["histograms"]["long"] = json!(Packed::whole(many, &histogram(&[])));
+        let mut more = result("d");
+        more["histograms"]["long"] = json!(Packed::whole(1_000, &histogram(&[])));
+        assert_eq!(of(&[&classes, &more]).err().as_deref(), Some(error));
+        let fast = |id: &str| with(&result(id), &[("/offered_rps", f64::MAX.into())]);
+        assert_eq!(of(&[&fast("e"), &fast("f")]).err().as_deref(), Some(error));
+    }
+
+    // Is a file refused whose figures contradict one another?
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let bounds = |low: Option<f64>, high: Option<f64>| ("/latency_us/all/bounds/p50", json!([low, high]));
+        for (change, why) in [
+            (bounds(Some(2.0), Some(1.0)), "the interval of p50 of all does not begin below its end"),
+            (bounds(None, Some(1.0)), "the interval of p50 of all does not begin below its end"),
+            (bounds(Some(-1.0), Some(1.0)), "the interval of p50 of all does not begin below its end"),
+            (("/sent", 999.into()), "its fates do not add up to the 999 requests sent"),
+            (("/fates/lost", u64::MAX.into()), "its fates do not add up to the 1000 requests sent"),
+            (("/histograms/all/sent", 1_001.into()), "its histogram is not that of the 1000 requests sent"),
+            (("/histograms/all/sent", 899.into()), "a histogram in it cannot be read"),
+            (("/offered_rps", (-1.0).into()), "a rate in it is below 0"),
+            (("/id", "".into()), "it does not say which run it is of"),
+            (("/verdict", "valid".into()), "it is no result of a run (unknown variant `valid`"),
+            (("/schema", "forebay-series/1".into()), "forebay-series/1 is no result of a run"),
+        ] {
+            let error = of(&[&with(&result("a"), &[change])]).err().expect(why);
+            assert!(error.starts_with(why) && error.ends_with(": write it with loadgen run --json"), "{why}: {error}");
+        }
+        for known in [bounds(Some(1.0), Some(1.0)), bounds(Some(0.0), None), bounds(None, None)] {
+            assert!(of(&[&with(&result("a"), &[known])]).is_ok());
+        }
+    }
+
+    // Do the fates add up to what was sent where one of two does not know what the kernel dropped?
+    #[test]
+    fn what_one_does_not_know_is_lost() {
+        let dropped = [("/fates/kernel_dropped", 60.into()), ("/fates/lost", 40.into())];
+        let knows = with(&result("a"), &dropped);
+        let not = with(&result("b"), &[("/fates/kernel_dropped", Value::Null)]);
+        for pair in [[&knows, &not], [&not, &knows]] {
+            let both = of(&pair).expect("two runs");
+            assert_eq!((both.fates["kernel_dropped"], both.fates["lost"]), (None, Some(200)));
+            assert!(both.contradiction().is_none());
+        }
     }
 }

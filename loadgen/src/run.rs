@@ -165,7 +165,7 @@ pub(crate) fn execute_on(
     };
     let mut report = RunReport::new(&plan, &probe, counted(&plan, &exchange), result, facts, replies.duplicates);
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
-    (report.utilisation, report.warmup_found_s) = (served, found_s);
+    (report.utilisation, report.warmup_found_s, report.id) = (served, found_s, format!("{:016x}", own_number()));
     Ok(Outcome { report, server: probe.last, exchange, plan })
 }
 
@@ -177,6 +177,11 @@ fn judged_by(latency_us: &Block, doubtful: f64) -> Percentile {
         |percentile: &Percentile| latency_us.supports(*percentile) && doubtful <= uncertain_share_max(*percentile);
     let told = Percentile::ALL.into_iter().take_while(|percentile| *percentile <= Percentile::P99_9);
     told.filter(is_known).last().unwrap_or(Percentile::P50)
+}
+
+/// A number that no other run has, also of those with the same seed.
+fn own_number() -> u64 {
+    SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64()
 }
 
 /// The measured time. It is longer than planned if the sender was late, and shorter after an early
@@ -199,8 +204,8 @@ fn exchange_all(
 ) -> Result<(Vec<Exchanged>, Option<String>), Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run
     // for its own.
-    let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
-    let common = Common { session, deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0, kept: 0 };
+    let common =
+        Common { session: own_number(), deadline_us: plan.deadline_us, may_repeat: plan.retrying.max > 0, kept: 0 };
     let kept: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::default()).collect();
     let datagrams = Datagrams { profile: &*plan.profile.profile, common, kept: &kept, numbers: &[] };
     let timeout = schedule::timeout(plan, parts.whole);

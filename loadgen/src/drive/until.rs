@@ -134,4 +134,21 @@ mod tests {
         };
         assert!(looks(&plan) && !looks(&Plan { until_known: None, ..plan.clone() }));
     }
+    // Does what is lost count as infinite, where the others answer alike? Method: each fifth request
+    // has no answer, so p50 is known, and p90 and p99 are not.
+    #[test]
+    fn what_is_lost_is_infinite() {
+        let schedule: Vec<Request> = (0..100_000)
+            .map(|ms| Request { at: Nanos::from_millis(ms), cost: Nanos::new(1), flow: 0, class: 0 })
+            .collect();
+        let parts = Parts::split(&schedule, 1, true);
+        let answered = (0..schedule.len()).filter(|id| id % 5 > 0);
+        answered.for_each(|id| parts.parts[0].live.note_latency(id, Nanos::from_millis(2)));
+        let known = [Percentile::P50, Percentile::P90, Percentile::P99].map(|percentile| {
+            let plan = Plan { until_known: Some(percentile), warmup: Nanos::ZERO, ..test_plan() };
+            let mut until = Until::new(&plan, &parts, Nanos::from_secs(1), Memory::UNKNOWN);
+            (0..110).any(|second| until.is_known(Nanos::from_secs(second)))
+        });
+        assert_eq!(known, [true, false, false]);
+    }
 }

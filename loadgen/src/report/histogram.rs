@@ -33,12 +33,12 @@ impl Packed {
         Packed { sent, hdr: BASE64_STANDARD.encode(bytes) }
     }
 
-    /// Both together; `None` if one of them is none.
+    /// Both together; `None` if one of them is none, or they are too many.
     pub(crate) fn plus(self, other: &Packed) -> Option<Packed> {
         let mut answered = self.answered()?;
         answered.auto(true);
         answered.add(other.answered()?).expect("it grows with its values");
-        Some(Packed::whole(self.sent + other.sent, &answered))
+        Some(Packed::whole(self.sent.checked_add(other.sent)?, &answered))
     }
 
     /// The percentiles over everything sent, in microseconds.

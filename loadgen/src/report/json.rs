@@ -18,6 +18,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunReport {
     schema: &'static str,
+    /// What no other run is called.
+    pub(crate) id: String,
     /// Whether the figures may be trusted, or are upper bounds (AT MOST).
     pub verdict: Validity,
     /// The reasons why the run is not VALID, causes first; empty for a VALID run.
@@ -99,6 +101,7 @@ impl RunReport {
         let answered = result.fates.answered as f64;
         RunReport {
             schema: "forebay-loadgen/1",
+            id: String::new(),
             verdict: Validity::of(&objections),
             reasons: objections.iter().map(Objection::to_string).collect(),
             is_asked: plan.percentile.is_some(),

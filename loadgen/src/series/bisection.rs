@@ -2,6 +2,7 @@
 
 use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::text::{rate, wrapped};
+use forebay::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,6 +12,41 @@ const NEAR: f64 = 1.05;
 /// The most rates that a search tries: 16 doublings, and the bisection from a factor of 2 to
 /// [`NEAR`].
 const RATES_MAX: usize = 20;
+
+/// A run that does not decide is repeated with twice its length, up to this many times the length
+/// of the first.
+const LONGER: u64 = 8;
+
+/// A run at a rate, of several if the first does not decide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// Its length.
+    pub(super) duration: Nanos,
+    /// The length of the first.
+    first: Nanos,
+    /// Whether it repeats a run that was INVALID.
+    is_repeated: bool,
+}
+
+impl Look {
+    /// The first run, of this length.
+    pub(super) fn first(duration: Nanos) -> Look {
+        Look { duration, first: duration, is_repeated: false }
+    }
+
+    /// The next run at the rate, if this one has this verdict and may be used; `None` to end with
+    /// this verdict.
+    pub(super) fn next(self, verdict: Held, is_usable: bool) -> Option<Look> {
+        match verdict {
+            Held::Undecided if is_usable => {
+                let duration = self.duration.times(2);
+                (duration <= self.first.times(LONGER)).then_some(Look { duration, ..self })
+            }
+            Held::Undecided => (!self.is_repeated).then_some(Look { is_repeated: true, ..self }),
+            Held::Holds | Held::Fails => None,
+        }
+    }
+}
 
 /// What is known of an SLO at a rate.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
@@ -27,8 +63,10 @@ pub(super) struct Answer {
     pub(super) holds_rps: Option<f64>,
     /// The lowest rate at which it is not known to hold.
     beyond: Option<Seen>,
-    /// The middle of `holds_rps` and the lowest rate at which it fails, if both are within 5 % of
-    /// it. Rates between them may be undecided.
+    /// The lowest rate at which it fails; `None` if there is none.
+    fails_rps: Option<f64>,
+    /// The middle of `holds_rps` and `fails_rps`, if both are within 5 % of it. Rates between them
+    /// may be undecided.
     about_rps: Option<f64>,
     /// The lowest rate that fails, and the highest one below it that was tried.
     #[serde(skip)]
@@ -44,12 +82,13 @@ impl Answer {
         let beyond = not_held.min_by(|one, other| one.rps.total_cmp(&other.rps));
         let is_below = |seen: &&Seen| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
         let holds_rps = tried.iter().filter(is_below).map(|seen| seen.rps).max_by(f64::total_cmp);
-        let fails = tried.iter().filter(|seen| seen.verdict == Held::Fails).map(|seen| seen.rps).min_by(f64::total_cmp);
-        let known = holds_rps.zip(fails).filter(|(holds, fails)| *fails <= NEAR * NEAR * holds);
+        let fails = tried.iter().filter(|seen| seen.verdict == Held::Fails);
+        let fails_rps = fails.map(|seen| seen.rps).min_by(f64::total_cmp);
+        let known = holds_rps.zip(fails_rps).filter(|(holds, fails)| *fails <= NEAR * NEAR * holds);
         let below = |fails: f64| tried.iter().map(|seen| seen.rps).filter(|rps| *rps < fails).max_by(f64::total_cmp);
-        let doubt = fails.and_then(|fails| Some((fails, below(fails)?)));
+        let doubt = fails_rps.and_then(|fails| Some((fails, below(fails)?)));
         let about_rps = known.map(|(holds, fails)| (holds * fails).sqrt());
-        Answer { holds_rps, beyond: beyond.cloned(), about_rps, doubt, near }
+        Answer { holds_rps, beyond: beyond.cloned(), fails_rps, about_rps, doubt, near }
     }
 
     /// The rate to try next; `None` if both rates are near one another, and where it fails is known
@@ -86,7 +125,10 @@ impl Answer {
             None if self.exit_code() == UNKNOWN => "inconclusive: ".to_owned(),
             None => String::new(),
         };
-        wrapped(&start, &format!("holds {holds}, {beyond}"), "  ")
+        // Beyond an undecided rate the other bound is a third one.
+        let fails = self.fails_rps.filter(|fails| self.beyond.as_ref().is_some_and(|beyond| beyond.rps < *fails));
+        let fails = fails.map_or_else(String::new, |rps| format!(", fails at {}/s", rate(rps)));
+        wrapped(&start, &format!("holds {holds}{fails}, {beyond}"), "  ")
     }
 }
 
@@ -120,6 +162,27 @@ mod tests {
             Ok::<_, ()>((looks <= most).then_some(seen))
         };
         (search(start, look).expect("no error"), looks)
+    }
+
+    // Is a run that does not decide repeated, longer and longer, and an INVALID one once?
+    #[test]
+    fn what_does_not_decide_is_looked_at_again() {
+        let second = Nanos::from_secs(1);
+        let lengths = |verdicts: &mut dyn Iterator<Item = (Held, bool)>| {
+            let looks = std::iter::successors(Some(Look::first(second)), |look| {
+                let (verdict, is_usable) = verdicts.next()?;
+                look.next(verdict, is_usable)
+            });
+            looks.map(|look| look.duration.get() / second.get()).collect::<Vec<_>>()
+        };
+        let (undecided, invalid) = ((Held::Undecided, true), (Held::Undecided, false));
+        assert_eq!(lengths(&mut std::iter::repeat(undecided)), [1, 2, 4, 8]);
+        assert_eq!(lengths(&mut std::iter::repeat(invalid)), [1, 1]);
+        assert_eq!(lengths(&mut [invalid, undecided, undecided, invalid].into_iter()), [1, 1, 2, 4]);
+        for decided in [Held::Holds, Held::Fails] {
+            assert_eq!(lengths(&mut std::iter::repeat((decided, true))), [1]);
+            assert_eq!(lengths(&mut [undecided, (decided, true)].into_iter()), [1, 2]);
+        }
     }
 
     // Is the rate found within 5 %, from below and from above, in few looks?
@@ -174,11 +237,37 @@ mod tests {
         assert!(answer.said().starts_with("about ") && answer.said().contains(", undecided at "), "{}", answer.said());
     }
 
+    // Is a capacity only known whose bounds are near one another, and are both said? Method: servers
+    // that do not decide in a range around it, of any width, up to bounds 4.4 times apart and more.
+    #[test]
+    fn a_capacity_is_known_if_both_bounds_are_near() {
+        let (mut near, mut far) = (0, 0);
+        for percent in 0..90 {
+            let (answer, _) = found(1_000.0, 8_765.0, f64::from(percent) / 100.0, RATES_MAX);
+            let (holds, fails) = (answer.holds_rps.expect("one holds"), answer.fails_rps);
+            let is_near = fails.is_some_and(|fails| fails <= NEAR * NEAR * holds);
+            let said = answer.said();
+            assert_eq!((answer.exit_code() == 0, answer.about_rps.is_some()), (is_near, is_near), "{said}");
+            assert_eq!((said.starts_with("about "), said.starts_with("inconclusive: ")), (is_near, !is_near), "{said}");
+            let told = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let bounds = [("holds", Some(holds)), ("fails", fails)];
+            for (verdict, bound) in bounds.into_iter().filter_map(|(verdict, rps)| Some((verdict, rate(rps?)))) {
+                assert!(told.contains(&format!("{verdict} at {bound}/s")), "{verdict} at {bound}: {told}");
+            }
+            (near, far) = (near + usize::from(is_near), far + usize::from(!is_near && fails.is_some()));
+        }
+        assert!(near > 0 && far > 0, "{near} are near, {far} are not");
+        let tried = [(1_000.0, Held::Holds), (2_100.0, Held::Undecided), (4_400.0, Held::Fails)];
+        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), NEAR);
+        assert_eq!((answer.about_rps, answer.exit_code()), (None, UNKNOWN));
+    }
+
     // Does a sweep in which a rate in between fails hold only below that rate?
     #[test]
     fn the_lowest_rate_that_fails_counts() {
         let tried = [(1.0, Held::Holds), (2.0, Held::Fails), (3.0, Held::Holds), (4.0, Held::Undecided)];
         let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), f64::MAX);
-        assert_eq!((answer.holds_rps, answer.beyond.map(|beyond| beyond.rps)), (Some(1.0), Some(2.0)));
+        assert_eq!((answer.holds_rps, answer.fails_rps), (Some(1.0), Some(2.0)));
+        assert_eq!(answer.beyond.map(|beyond| beyond.rps), Some(2.0));
     }
 }

@@ -15,14 +15,10 @@ use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::results::{Exports, Format, Outputs};
 use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
-use bisection::{Answer, Seen};
+use bisection::{Answer, Look, Seen};
 use forebay::time::{Nanos, clock};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// A run of a search that does not decide is repeated with twice its length, up to this many times
-/// the length of the first.
-const LONGER: u64 = 8;
 
 /// A search tries no rate at which fewer requests come in a run.
 const REQUESTS_MIN: f64 = 100.0;
@@ -122,18 +118,17 @@ impl<'a> Series<'a> {
     /// low.
     fn look(&mut self, at: f64, end: Nanos) -> Result<Option<Seen>, Failure> {
         let Plan { duration: first, warmup, .. } = self.setup.0;
-        let (mut duration, mut is_repeated) = (first, false);
+        let mut look = Look::first(first);
         loop {
-            let is_late = clock::now().plus(warmup).plus(duration) > end;
+            let is_late = clock::now().plus(warmup).plus(look.duration) > end;
             if is_late || self.setup.2.is_raised() || at * first.as_secs_f64() < REQUESTS_MIN {
                 return Ok(None);
             }
-            let report = self.run(at, duration, &format!("run {}", self.runs.len() + 1))?;
+            let report = self.run(at, look.duration, &format!("run {}", self.runs.len() + 1))?;
             let (seen, is_usable) = (seen(report), report.is_usable());
-            match seen.verdict {
-                Held::Undecided if is_usable && duration < first.times(LONGER) => duration = duration.times(2),
-                Held::Undecided if !is_usable && !is_repeated => is_repeated = true,
-                _ => return Ok(Some(seen)),
+            match look.next(seen.verdict, is_usable) {
+                Some(next) => look = next,
+                None => return Ok(Some(seen)),
             }
         }
     }

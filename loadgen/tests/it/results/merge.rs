@@ -72,20 +72,24 @@ fn counts_and_latencies_add_up() {
     assert!(text.starts_with("2 runs, ") && text.contains(" of 1,000 offered/s"), "{text}");
 
     // What is merged can be merged again, in another order; and the other files are refused.
-    let three = format!("{} {} {}", file("both.json").display(), names[1], names[0]);
-    merge(&three, "three.json");
-    let three: Value = serde_json::from_slice(&std::fs::read(file("three.json")).expect("written")).expect("JSON");
+    merge(&names[0], "alone.json");
+    merge(&format!("{} {}", names[1], file("alone.json").display()), "again.json");
+    let again: Value = serde_json::from_slice(&std::fs::read(file("again.json")).expect("written")).expect("JSON");
     for name in ["p50", "p90", "p99"] {
         let all =
             |merged: &Value| (merged["latency_us"]["all"][name].clone(), merged["latency_us"]["all"]["bounds"].clone());
-        assert_eq!(all(&three), all(&both), "{name}");
+        assert_eq!(all(&again), all(&both), "{name}");
     }
-    assert_eq!(number(&three, "/sent"), 2.0 * number(&both, "/sent"));
+    assert_eq!((number(&again, "/sent"), &again["ids"][1]), (number(&both, "/sent"), &both["ids"][0]));
     let mut cut = one.0;
     cut["histograms"]["all"]["hdr"] = "AAAA".into();
     std::fs::write(file("cut.json"), cut.to_string()).expect("written");
-    for (wrong, why) in [("cut.json", "a histogram in it cannot be read"), ("none", "it cannot be read: No such file")]
-    {
+    for (wrong, why) in [
+        ("cut.json", "a histogram in it cannot be read"),
+        ("none", "it cannot be read: No such file"),
+        ("one.json", "one.json has too: name each run once"),
+        ("both.json", "one.json has too: name each run once"),
+    ] {
         let (code, stdout, stderr) = loadgen(&format!("merge {} {}", names[0], file(wrong).display()));
         assert!(code == Some(2) && stdout.is_empty() && stderr.contains(why), "{wrong}: {stderr}");
     }
