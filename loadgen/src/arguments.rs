@@ -323,8 +323,8 @@ pub(crate) struct OfferArguments {
     /// the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that a run must know, or be INVALID: 50, 90, 99, 99.9, 99.95 or 99.99
-    /// [default: the highest that it knows, up to 99.9]
+    /// The percentile that a run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest
+    /// that it knows, up to 99.9]
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests

@@ -66,8 +66,9 @@ function logScale(values) {
 // A chart of this width in its own units, with its margins. On a telephone it has fewer units, so that its text is as large.
 const frame = (width = innerWidth < 520 ? 330 : 460) => ({ width, left: 52, right: 12, top: 10, bottom: 36 });
 
-// A figure with `lines` of points { x, y, low, high, sign, title }. A `sign` stands above its point. A `y` of null is infinite, undefined interrupts the line; the
-// axis is logarithmic without `most`, the least that a linear one shows. `ticks` are [x, text], `label` writes a value of y.
+// A figure with `lines` of points { x, y, low, high, sign, title }. A `y` of null is infinite, undefined interrupts the line. A
+// `sign` stands above its point. The axis is logarithmic without `most`, the least that a linear one shows. `ticks` are
+// [x, text], `label` writes a value of y.
 function chart({ caption, name, from, to, ticks, lines, most, label = plain, dots = true, width, height = 270, after = [] }) {
   const { left, right, top, bottom, width: whole } = frame(width);
   const all = lines.flatMap(line => line.points.map(point => point.y));
@@ -124,13 +125,13 @@ const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
 const overPercentiles = (caption, lines, label) => chart({ caption, name: "percentile", from: .2, to: 4.1, lines, label,
   ticks: PERCENTILES.map(percentile => [nines(percentile), percentile]) });
 
-// The sign of the figures of a run, which may be upper bounds, and what it means.
-const signOf = run => run.verdict === "AT MOST" ? "<" : "", AT_MOST = "<: at most; a late host can only raise a figure.";
+// The sign before a figure of a run, which may be an upper bound, and what it means. Infinity, null, bounds nothing.
+const signOf = (run, figure) => run.verdict === "AT MOST" && figure !== null ? "<" : "", AT_MOST = "<: at most; a late host can only raise a figure.";
 
-// The points of a block in that chart: those of `name`, written by `write`, behind their sign.
-const pointsOf = (block, name, write, sign = "") => PERCENTILES.map(percentile => {
+// The points of a block in that chart: those of `name`, written by `write`, behind their signs.
+const pointsOf = (block, name, write, sign = () => "") => PERCENTILES.map(percentile => {
   const rank = percentile.replace(".", "_"), [low, high] = block.bounds?.[rank] ?? [null, null];
-  const before = typeof sign === "function" ? sign(rank) : sign;
+  const before = sign(rank);
   return { x: nines(percentile), y: block[rank], ...(low !== null && high !== null && { low, high }), sign: before,
     title: `${name}, ${percentile}: ${before}${write(block[rank])}${known(block, rank) ? "" : "?"}` };
 });

@@ -115,6 +115,26 @@ mod tests {
         assert!(runs.iter().all(|(_, seconds)| (2.0..600.0).contains(seconds)), "{runs:?}");
     }
 
+    // Is a latency that keeps growing never known, though each look finds it in a narrow range? In
+    // another order the same latencies are known.
+    #[test]
+    fn a_latency_that_grows_is_not_settled() {
+        const REQUESTS: u64 = 100_000;
+        let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::new(1), flow: 0, class: 0 };
+        let schedule: Vec<Request> = (0..REQUESTS).map(request).collect();
+        let plan = Plan { until_known: Some(Percentile::P50), warmup: Nanos::ZERO, ..test_plan() };
+        let is_known = |place: fn(u64) -> u64| {
+            let parts = Parts::split(&schedule, 1, true);
+            for id in 0..REQUESTS {
+                let grown = Nanos::new((1e6 * (place(id) as f64 + 1.0).powf(0.08)) as u64);
+                parts.parts[0].live.note_latency(id as usize, grown);
+            }
+            let mut until = Until::new(&plan, &parts, Nanos::from_secs(1), Memory::UNKNOWN);
+            (0..REQUESTS / 1_000).any(|second| until.is_known(Nanos::from_secs(second)))
+        };
+        assert!(!is_known(|id| id) && is_known(|id| id * 77_777 % REQUESTS));
+    }
+
     // Is a percentile that is infinite, and one of which nothing came yet, not known?
     #[test]
     fn what_is_not_answered_is_not_known() {

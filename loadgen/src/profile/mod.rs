@@ -284,6 +284,7 @@ pub(crate) const fn test_datagrams(session: u64) -> Datagrams<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay::fate::Ending;
 
     const RUN: Common = Common { session: 0x0123_4567_89ab_cdef, deadline_us: 0, may_repeat: false, kept: 0 };
 
@@ -321,6 +322,41 @@ mod tests {
             let of_a_request = [&asked[..4], &reply[4..]].concat();
             assert_eq!(read(RUN, &of_a_request), None, "{text}: of the kind of a request");
             assert!((0..reply.len()).all(|length| read(RUN, &reply[..length]).is_none()), "{text}: cut off");
+        }
+    }
+
+    // Has each code of a server its fate, and is none of overload an answer? Method: a reply with
+    // these bytes in these places.
+    #[test]
+    fn each_code_has_its_fate() {
+        let questions = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(questions.path(), "example A\n").expect("written");
+        let dns = format!("dns={}", questions.path().display());
+        let coap = |code| ("coap", vec![(1, code)]);
+        let kiss = |why: &[u8; 4]| ("ntp", (12..).zip(*why).chain([(1, 0)]).collect());
+        let rcode = |code| (&dns[..], vec![(2, 0x80), (3, code)]);
+        let of = |(text, bytes): (&str, Vec<(usize, u8)>)| {
+            let chosen: Chosen = text.parse().expect("a profile");
+            let asked = written(&chosen, 7);
+            let mut reply = if text == dns { asked } else { reply_to(text, &asked) };
+            bytes.into_iter().for_each(|(place, byte)| reply[place] = byte);
+            chosen.profile.read(RUN, &reply).map(|told| told.status.ending())
+        };
+        let answered = [coap(0x45), coap(0x44), rcode(0), rcode(3), ("ntp", vec![(1, 1)]), ("stun", vec![])];
+        let shed = [coap(0x9d), coap(0xa3), kiss(b"RATE")];
+        let refused = [coap(0x84), coap(0x80), coap(0x9c), rcode(1), rcode(4), rcode(5), kiss(b"DENY"), kiss(b"RSTR")];
+        let errors = [("stun", vec![(1, 0x11)]), ("bittorrent", vec![(3, 3)])];
+        let failed = [coap(0xa0), coap(0xa4), rcode(2)];
+        let all = [
+            (Ending::Answered, Vec::from(answered)),
+            (Ending::Shed, Vec::from(shed)),
+            (Ending::Refused, refused.into_iter().chain(errors).collect()),
+            (Ending::Failed, Vec::from(failed)),
+        ];
+        for (ending, replies) in all {
+            for reply in replies {
+                assert_eq!(of(reply.clone()), Some(ending), "{reply:?}");
+            }
         }
     }
 

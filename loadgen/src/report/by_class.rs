@@ -1,8 +1,8 @@
 //! One value for each class of requests; and a stream of values, with its [`Block`].
 
-use crate::lab::stats::{Batches, Block, Memory, Sample};
+use crate::lab::stats::{Batches, Block, Bounds, Interval, Memory, Sample};
 use crate::report::histogram::Packed;
-use forebay::metrics::ALL_CLASSES;
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -53,8 +53,10 @@ impl ByClass<Values> {
         ByClass(std::iter::once(ALL_CLASSES).chain(names).map(|name| (name, Values::default())).collect())
     }
 
-    pub(crate) fn add(&mut self, class: u8, value: f64) {
-        self.of_request(class).for_each(|values| values.add(value));
+    /// Adds the next value, which this host may have disturbed.
+    pub(crate) fn add(&mut self, class: u8, value: f64, is_disturbed: bool) {
+        self.of_request(class)
+            .for_each(|values| if is_disturbed { values.add_disturbed(value) } else { values.add(value) });
     }
 
     /// The exact percentiles of each class, with intervals for a queue with this `memory`.
@@ -93,6 +95,10 @@ impl<T: Serialize> Serialize for ByClass<T> {
 pub(crate) struct Values {
     values: Vec<f64>,
     batches: Batches,
+    /// The same, but what this host disturbed is zero. `None` before it disturbed a value.
+    least: Option<Batches>,
+    /// Disturbed values that never came.
+    unjudged: usize,
 }
 
 impl Values {
@@ -100,6 +106,15 @@ impl Values {
     pub(crate) fn add(&mut self, value: f64) {
         self.values.push(value);
         self.batches.record(0, value);
+        self.least.iter_mut().for_each(|least| least.record(0, value));
+    }
+
+    /// Adds the next value, which this host disturbed: it is too high, or never came.
+    fn add_disturbed(&mut self, value: f64) {
+        self.least.get_or_insert_with(|| self.batches.clone()).record(0, 0.0);
+        self.values.push(value);
+        self.batches.record(0, value);
+        self.unjudged += usize::from(value.is_infinite());
     }
 
     /// The values as a histogram.
@@ -112,10 +127,20 @@ impl Values {
         self.batches.sample(None)
     }
 
-    /// The exact percentiles, with intervals for a queue with this `memory`.
+    /// The values in batches, but what this host disturbed is zero.
+    pub(crate) fn least(&self) -> Sample {
+        self.least.as_ref().unwrap_or(&self.batches).sample(None)
+    }
+
+    /// The exact percentiles, with intervals for a queue with this `memory`. A percentile that is
+    /// infinite, but would not be without the disturbed values that never came, is not known.
     pub(crate) fn into_block(self, memory: Memory) -> Block {
         let bounds = self.sample().bounds(memory);
-        block_of(self.values).bounded(bounds)
+        let (all, finite) = (self.values.len(), self.values.iter().filter(|value| value.is_finite()).count());
+        let is_endless = |of: usize, percentile: Percentile| (of as f64 * percentile.quantile()).ceil() > finite as f64;
+        let is_ours = |percentile| is_endless(all, percentile) && !is_endless(all - self.unjudged, percentile);
+        let interval = |percentile| if is_ours(percentile) { Interval::UNKNOWN } else { bounds.interval(percentile) };
+        block_of(self.values).bounded(Bounds::new(interval))
     }
 }
 

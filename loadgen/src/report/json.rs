@@ -145,8 +145,8 @@ impl RunReport {
         self.verdict.is_usable() || is_flooded
     }
 
-    /// The exit code of a run: 0 if its figures or bounds hold its SLO, or there is none, 4 if they
-    /// are known to fail it, 3 if that or the figures are not known.
+    /// The exit code of a run. It is 0 if the figures or bounds hold the SLO, or there is none. It
+    /// is 4 if the SLO is known to fail, and 3 if that or the figures are not known.
     pub(crate) fn exit_code(&self) -> u8 {
         match (self.verdict.is_usable(), self.slo.as_ref().map(|slo| slo.verdict)) {
             (true, None | Some(Held::Holds)) => 0,
@@ -162,7 +162,8 @@ impl RunReport {
     }
 
     /// The range of `percentile` of what is compared of `class`, on this run without disturbances
-    /// by the host. An unanswered request took at least as long as the slowest answer.
+    /// by the host. An unanswered request took at least as long as the slowest answer, if it is
+    /// judged.
     pub(crate) fn compared_within(&self, class: &str, percentile: Percentile) -> Interval {
         let has_costs = !self.result.slowdown.is_empty();
         let of_class = |blocks: &ByClass<Block>| blocks.of(class).copied().unwrap_or_default();
@@ -171,6 +172,7 @@ impl RunReport {
         let longest = || Percentile::ALL.iter().filter_map(|lower| compared.percentile(*lower)).fold(0.0, f64::max);
         let (seen, high) = match compared.percentile(percentile) {
             Some(seen) => (seen, seen),
+            None if self.result.fates.unjudged > 0 => (0.0, f64::INFINITY),
             None => (longest(), f64::INFINITY),
         };
         let latency = latency_us.percentile(percentile).unwrap_or(f64::INFINITY);

@@ -10,16 +10,15 @@ const parts = Object.entries(run.parts_us ?? {}), partStyle = styles(parts.map((
 const slowdown = run.slowdown ? [["slowdown", run.slowdown, short]] : [];
 const figures = [["latency", run.latency_us, inTime], ...slowdown];
 const seconds = run.by_second.length;
-// Of a run that is AT MOST, each figure is an upper bound.
-const sign = signOf(run);
+const sign = us => signOf(run, us);
 
 surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply" +
-  `${run.slowdown ? "; slowdown is latency over cost" : ""}. ∞: not answered in time. Bands: 95 % intervals. ${sign && `${AT_MOST} `}${report.notes}` });
+  `${run.slowdown ? "; slowdown is latency over cost" : ""}. ∞: not answered in time. Bands: 95 % intervals. ${sign(0) && `${AT_MOST} `}${report.notes}` });
 
 const visible = () => classes.filter(name => !state.hidden.has(name));
 
 function byPercentile([what, blocks, write]) {
-  const lines = visible().map(name => ({ ...style(name), points: pointsOf(blocks[name], name, write, sign) }));
+  const lines = visible().map(name => ({ ...style(name), points: pointsOf(blocks[name], name, write, rank => sign(blocks[name][rank])) }));
   return overPercentiles(`${what} of each class`, lines, what === "latency" ? time : undefined);
 }
 
@@ -43,7 +42,7 @@ function draw() {
   keys(classes, style, state.hidden, draw);
   document.getElementById("charts").replaceChildren(...figures.map(byPercentile), ...(parts.length ? [byPart()] : []), bySecond());
   rows(["class", "answered", ...RANKS.map(rank => rank.replace("_", ".")), ""], visible().flatMap(name => figures.map(([what, blocks, write]) =>
-    [`${name}, ${what}`, plain(blocks[name].count), ...RANKS.map(rank => (blocks[name].count ? sign : "") + write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), ""])));
+    [`${name}, ${what}`, plain(blocks[name].count), ...RANKS.map(rank => (blocks[name].count ? sign(blocks[name][rank]) : "") + write(blocks[name][rank]) + (rank === "max" || !blocks[name].count || known(blocks[name], rank) ? "" : "?")), ""])));
 }
 dark.addEventListener("change", draw);
 draw();

@@ -35,13 +35,16 @@ pub struct Fates {
     pub kernel_dropped: Option<u64>,
     /// Requests without a reply, for no known reason.
     pub lost: u64,
+    /// Requests late, shed or without a reply that this host sent late, or in the burst that
+    /// follows late sends. The server might have answered them in time.
+    pub unjudged: u64,
 }
 
 impl Fates {
     /// The sum of all fates: the number of requests.
     pub fn sum(&self) -> u64 {
         let known = self.kernel_dropped.unwrap_or(0);
-        self.answered + self.late + self.shed + self.refused + self.failed + known + self.lost
+        self.answered + self.late + self.shed + self.refused + self.failed + known + self.lost + self.unjudged
     }
 
     fn of_reply(&mut self, status: Status) -> &mut u64 {
@@ -103,6 +106,11 @@ pub struct RunResult {
     /// The values behind `latency_us`.
     #[serde(skip)]
     pub(crate) latencies: ByClass<Sample>,
+    /// The same as `slowdowns` and `latencies`, but what this host disturbed took no time.
+    #[serde(skip)]
+    pub(crate) least_slowdowns: ByClass<Sample>,
+    #[serde(skip)]
+    pub(crate) least_latencies: ByClass<Sample>,
     /// Microseconds of the shortest request of each class, scaled; infinite without one.
     #[serde(skip)]
     pub(crate) shortest_us: ByClass<f64>,
@@ -129,19 +137,20 @@ impl RunResult {
             slips_over_limit += u64::from(seen.slip > SLIP_LIMIT);
             by_second.resize(by_second.len().max(second + 1), (0, 0));
             by_second[second].0 += 1;
-            if let Some(reply) = seen.reply {
-                *codes.entry(reply.code).or_default() += 1;
-                *(if seen.is_late { &mut fates.late } else { fates.of_reply(reply.status) }) += 1;
-            } else {
-                unanswered += 1;
-            }
+            seen.reply.iter().for_each(|reply| *codes.entry(reply.code).or_default() += 1);
+            *match seen.reply {
+                _ if seen.is_unjudged() => &mut fates.unjudged,
+                Some(_) if seen.is_late => &mut fates.late,
+                Some(reply) => fates.of_reply(reply.status),
+                None => &mut unanswered,
+            } += 1;
             if took_us.is_finite() {
-                answered.add(class, took_us);
+                answered.add(class, took_us, false);
                 by_second[second].1 += 1;
             }
-            latency.add(class, took_us);
+            latency.add(class, took_us, seen.is_disturbed);
             let cost_us = seen.request.cost.as_micros_f64();
-            slowdown.add(class, took_us / cost_us);
+            slowdown.add(class, took_us / cost_us, seen.is_disturbed);
             shortest_us.of_request(class).for_each(|shortest| *shortest = shortest.min(cost_us));
         }
         let Exchange { schedule, replies, .. } = exchange;
@@ -156,6 +165,8 @@ impl RunResult {
             histograms: latency.map(Values::packed),
             slowdowns: slowdown.map(Values::sample),
             latencies: latency.map(Values::sample),
+            least_slowdowns: slowdown.map(Values::least),
+            least_latencies: latency.map(Values::least),
             shortest_us,
             memory,
             latency_us: latency.into_blocks(memory),
@@ -170,139 +181,4 @@ impl RunResult {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::drive::receiver::{Replies, Reply};
-    use crate::drive::sender::Sent;
-    use crate::plan::test_plan;
-    use forebay::inside::wire::Served;
-    use forebay::time::Nanos;
-
-    fn request(at_ms: u64, class: u8) -> Request {
-        Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
-    }
-
-    /// The figures of `schedule` with these slips and replies; the warm-up is `warmup`, the timeout
-    /// 100 ms.
-    fn figures(
-        schedule: Vec<Request>,
-        slips: Vec<Nanos>,
-        last: Vec<Option<Reply>>,
-        warmup: Nanos,
-        dropped: u64,
-    ) -> RunResult {
-        let timeout = Some(Nanos::from_millis(100));
-        let plan = Plan { warmup, timeout, workers: None, ..test_plan() };
-        let (sent, replies) = (Sent { slips, ..Sent::default() }, Replies { last, ..Replies::default() });
-        let exchange = Exchange { start: Nanos::from_secs(5), schedule, sent, replies, reply_price: None };
-        RunResult::of(&plan, &exchange, Some(dropped))
-    }
-
-    /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if
-    /// any.
-    fn result(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
-        let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
-        let reply = |(ms, reply): (u64, &Option<(u64, Status)>)| {
-            reply.map(|(took, status)| Reply {
-                at: Nanos::from_millis(5_000 + ms + took),
-                status,
-                code: "",
-                served: Served::default(),
-                late: false,
-            })
-        };
-        let replies = (0..).zip(replies).map(reply).collect();
-        let slips = vec![Nanos::from_micros(3); schedule.len()];
-        figures(schedule, slips, replies, Nanos::from_millis(warmup_ms), kernel_dropped)
-    }
-
-    #[test]
-    fn every_reply_has_one_fate_and_the_unanswered_are_shared_out() {
-        let mut replies: Vec<_> = Status::ALL.into_iter().map(|status| Some((1, status))).collect();
-        replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
-        let fates = result(&replies, 0, 2).fates;
-        let of = |ending| Status::ALL.into_iter().filter(|status| status.ending() == ending).count() as u64;
-        let [answered, shed, refused, failed] =
-            [Ending::Answered, Ending::Shed, Ending::Refused, Ending::Failed].map(of);
-        assert!(answered == 1 && shed >= 4 && refused >= 1 && failed >= 2);
-        let expected = Fates { answered, late: 2, shed, refused, failed, kernel_dropped: Some(2), lost: 1 };
-        assert_eq!(fates, expected);
-        assert_eq!(fates.sum(), replies.len() as u64);
-        let capped = result(&replies, 0, 1_000).fates;
-        assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
-    }
-
-    // Is each request counted in the second in which it should have been sent, and only those
-    // answered in time answered?
-    #[test]
-    fn seconds_count_from_the_end_of_the_warm_up() {
-        let answered = |took| Some((took, Status::Ok));
-        let mut replies = vec![answered(1); 2_600];
-        (replies[150], replies[1_200], replies[2_550]) = (None, Some((1, Status::ShedWaited)), answered(101));
-        assert_eq!(result(&replies, 100, 0).by_second, [(1_000, 999), (1_000, 999), (500, 499)]);
-    }
-
-    #[test]
-    fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
-        let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
-        let result = result(&replies, 0, 0);
-        assert_eq!(result.latency_us.all().p50, Some(3_000.0));
-        assert_eq!(result.latency_us.all().p90, None);
-        assert_eq!(result.slowdown.of("long").expect("a class").p50, None);
-        assert_eq!(result.slowdown.of("short").expect("a class").max, Some(300.0));
-        assert_eq!(result.latency_answered_us.all().max, Some(3_000.0));
-        assert_eq!(result.latency_us.all().count, 2);
-    }
-
-    // Method: slips around the limit, of which one is of the warm-up.
-    #[test]
-    fn slips_are_told_and_those_above_the_limit_counted() {
-        let schedule: Vec<Request> = (0..5).map(|ms| request(ms, 0)).collect();
-        let [limit, over] = [SLIP_LIMIT, SLIP_LIMIT.plus(Nanos::new(1))];
-        let slips = vec![over, limit, over, Nanos::from_secs(1), Nanos::from_micros(7)];
-        let result = figures(schedule, slips, vec![None; 5], Nanos::from_millis(1), 0);
-        assert_eq!(result.slips_over_limit, 2);
-        let slip = result.slip_us;
-        assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
-    }
-
-    // On emulated cores, is latency the slip and the core's own time, and is what the host was late
-    // beside it told apart?
-    #[test]
-    fn an_emulated_core_is_charged_its_own_time() {
-        let [slip, served, price] = [3, 20, 2].map(Nanos::from_millis);
-        let reply = |at_ms| Reply {
-            at: Nanos::from_millis(at_ms),
-            status: Status::Ok,
-            code: "",
-            served: Served { service: served, ..Served::default() },
-            late: false,
-        };
-        let mut exchange = Exchange {
-            start: Nanos::from_secs(5),
-            schedule: vec![request(10, 0), request(20, 1)],
-            sent: Sent { slips: vec![slip; 2], ..Sent::default() },
-            // Its wall clock says 190 ms of the first one, which is beyond the timeout of 100 ms.
-            replies: Replies { last: vec![Some(reply(5_200)), None], ..Replies::default() },
-            reply_price: None,
-        };
-        let timeout = Some(Nanos::from_millis(100));
-        let plan = Plan { warmup: Nanos::ZERO, timeout, workers: None, ..test_plan() };
-        let mut of = |price| {
-            exchange.reply_price = price;
-            let result = RunResult::of(&plan, &exchange, Some(0));
-            let short = result.latency_us.of("short").expect("a class").max;
-            (result.fates.answered, short, result.late_us.max)
-        };
-        assert_eq!(of(Some(price)), (1, Some(25_000.0), Some(168_000.0)));
-        assert_eq!(of(None), (0, None, Some(3_000.0)), "a real core keeps the time of this host");
-    }
-
-    #[test]
-    fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
-        let stamped =
-            Reply { at: Nanos::from_secs(4), status: Status::Ok, code: "", served: Served::default(), late: false };
-        let result = figures(vec![request(10, 0)], vec![Nanos::from_micros(40)], vec![Some(stamped)], Nanos::ZERO, 0);
-        assert_eq!(result.latency_us.all().max, Some(40.0));
-    }
-}
+mod tests;

@@ -86,25 +86,29 @@ fn class_of(goal: &Goal) -> &'static str {
 }
 
 /// What a run says of `term`, behind its name. Where the host was late, a figure is an upper bound.
-/// Then it fails only beyond what the host may have added; up to there it is not known.
+/// Then it fails only beyond what the host may have added; up to there it is not known. What this
+/// host disturbed is above the limit where the term is to hold, and below it where it is to fail.
 fn judged(term: &Term, result: &RunResult, facts: &Facts, validity: Validity) -> (String, Held, String) {
     let Term { goal, limit, above } = *term;
     let (class, percentile) = goal.map_or((ALL_CLASSES, facts.percentile), |goal| (class_of(&goal), goal.percentile));
-    let (figures, unit_us) = match goal {
-        Some(Goal { is_latency: false, .. }) => (&result.slowdowns, *result.shortest_us.of(class).expect("a class")),
-        _ => (&result.latencies, 1.0),
+    let (most, least, unit_us) = match goal {
+        Some(Goal { is_latency: false, .. }) => {
+            (&result.slowdowns, &result.least_slowdowns, *result.shortest_us.of(class).expect("a class"))
+        }
+        _ => (&result.latencies, &result.least_latencies, 1.0),
     };
-    let sample = figures.of(class).expect("the plan was checked");
-    let memory = result.memory.of_share(sample.count() as f64 / figures.all().count().max(1) as f64);
+    let [sample, least] = [most, least].map(|figures| figures.of(class).expect("the plan was checked"));
+    let memory = result.memory.of_share(sample.count() as f64 / most.all().count().max(1) as f64);
     let latency_us = result.latency_us.of(class).and_then(|block| block.percentile(percentile));
     let raised_us = || raised_us(result, facts, percentile, latency_us.unwrap_or(f64::INFINITY));
     let may_add = if validity == Validity::Valid { 0.0 } else { raised_us().unwrap_or(f64::INFINITY) };
     let beyond = limit + may_add / unit_us;
-    let (value, grows) = (sample.quantile(1.0 - above), sample.grows());
+    let [value, least_value] = [sample, least].map(|sample| sample.quantile(1.0 - above));
     // A latency that grows must stay below the limit for twice as long.
-    let held = match sample.is_below(if grows { limit / GROWN } else { limit }, above, memory) {
+    let held = match sample.is_below(if sample.grows() { limit / GROWN } else { limit }, above, memory) {
         Some(true) => Held::Holds,
-        _ if sample.is_below(beyond, above, memory) == Some(false) || grows && value > beyond => Held::Fails,
+        _ if least.is_below(beyond, above, memory) == Some(false) => Held::Fails,
+        _ if least.grows() && least_value > beyond => Held::Fails,
         _ => Held::Undecided,
     };
     let percent = |share: f64| format!("{} % of {}", factor(Some(share * 100.0)), grouped(sample.count()));
@@ -132,18 +136,19 @@ mod tests {
     use crate::report::by_class::{ByClass, Values};
     use crate::report::validity::tests::{result, sound};
 
-    /// What a run says about `slo` whose requests take `latency_us` and are sent `slip_us` late. One
-    /// of 1,000 is not answered.
+    /// What a run says about `slo` whose requests take `latency_us` and are sent `slip_us` late.
+    /// One of 1,000 is not answered.
     fn judged(slo: &str, latency_us: f64, slip_us: f64, validity: Validity) -> Judged {
         let mut all = Values::default();
         (0..20_000).for_each(|id| all.add(if id % 1_000 == 0 { f64::INFINITY } else { latency_us }));
         let latencies = ByClass(vec![(ALL_CLASSES, all.sample())]);
-        let result = RunResult { latencies, ..result(latency_us, slip_us, 0) };
+        let least_latencies = latencies.clone();
+        let result = RunResult { latencies, least_latencies, ..result(latency_us, slip_us, 0) };
         Judged::of(&slo.parse().expect("an SLO"), &result, &sound(), validity)
     }
 
-    // Does an SLO hold that holds for an upper bound? Does it fail only beyond what the host may have
-    // added, and is it not known in between? A loss is no matter of late sends.
+    // Does an SLO hold that holds for an upper bound? Does it fail only beyond what the host may
+    // have added, and is it not known in between? A loss is no matter of late sends.
     #[test]
     fn a_bound_holds_and_what_it_fails_is_not_known() {
         for (slo, slip_us, validity, held, said) in [

@@ -187,7 +187,7 @@ pub(crate) fn percentiles<'a>(
     let row = |(class, block): (&str, &Block)| {
         let mut row = vec![class.to_owned(), grouped(block.count)];
         row.extend(SHOWN.map(|percentile| cell(block, percentile, validity, show)));
-        row.push(if block.is_empty() { "-".to_owned() } else { format!("{}{}", validity.sign(), show(block.max)) });
+        row.push(if block.is_empty() { "-".to_owned() } else { bound(block.max, validity, show) });
         row
     };
     let rows: Vec<Vec<String>> = classes.map(row).collect();
@@ -202,8 +202,15 @@ pub(crate) fn cell(
     validity: Validity,
     show: impl Fn(Option<f64>) -> String,
 ) -> String {
-    let (sign, mark) = (validity.sign(), if block.supports(percentile) { "" } else { "?" });
-    if block.is_empty() { "-".to_owned() } else { format!("{sign}{}{mark}", show(block.percentile(percentile))) }
+    let mark = if block.supports(percentile) { "" } else { "?" };
+    let value = block.percentile(percentile);
+    if block.is_empty() { "-".to_owned() } else { bound(value, validity, show) + mark }
+}
+
+/// A figure of a result of this `validity`, marked where it is an upper bound. Infinity bounds
+/// nothing.
+fn bound(value: Option<f64>, validity: Validity, show: impl Fn(Option<f64>) -> String) -> String {
+    format!("{}{}", value.map_or("", |_| validity.sign()), show(value))
 }
 
 fn accounts(plan: &Plan, report: &RunReport) -> String {
@@ -216,8 +223,14 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
         (fates.failed, "failed"),
         (fates.kernel_dropped.unwrap_or(0), "dropped by the server's kernel"),
         (fates.lost, "lost"),
+        (fates.unjudged, "not judged: sent late, or in the burst that follows late sends"),
     ];
-    let told = all.into_iter().filter(|(_, name)| fates.kernel_dropped.is_some() || !name.starts_with("dropped"));
+    let is_told = |(count, name): &(u64, &str)| match *name {
+        name if name.starts_with("dropped") => fates.kernel_dropped.is_some(),
+        name if name.starts_with("not judged") => *count > 0,
+        _ => true,
+    };
+    let told = all.into_iter().filter(is_told);
     let (some, none): (Vec<_>, Vec<_>) = told.partition(|(count, _)| *count > 0);
     let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
     let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();

@@ -8,7 +8,7 @@ pub(crate) use cause::{Cause, Effect};
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
-use crate::lab::stats::{Block, Interval, PRECISION};
+use crate::lab::stats::{Interval, PRECISION};
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::metrics::Percentile;
@@ -141,7 +141,8 @@ const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 const REFUSED_SHARE_MAX: f64 = 0.001;
 /// The largest share of foreign datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
-/// The largest share of doubtful replies among the datagrams received.
+/// The largest share of what is uncertain: of doubtful replies among the datagrams received, and of
+/// requests that are not judged.
 const UNCERTAIN_SHARE_MAX: f64 = 0.01;
 /// The largest part of it of the share above the percentile in question: more could hide the tail.
 const UNCERTAIN_OF_TAIL: f64 = 0.1;
@@ -183,6 +184,7 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
         (Cause::StoodStill, stood_still(result, facts.counted).filter(|_| !facts.knows_alone)),
         (Cause::LateSends, slip(result, facts)),
         (Cause::LateSends, sends),
+        (Cause::Unjudged, unjudged(&result.fates, facts)),
         (Cause::LateRetries, retries),
         (Cause::Overslept, overshoot(facts.overshoot_share.as_ref())),
         (Cause::WorkersWaited, run_queue(facts.run_queue_share)),
@@ -224,6 +226,7 @@ fn unknown_percentile(result: &RunResult, percentile: Percentile) -> Option<Stri
     let Interval { low, high } = bounds.interval(percentile);
     let end = |us: f64| text::time(Some(us).filter(|us| us.is_finite()));
     let how = match (low > 0.0, high.is_finite()) {
+        (false, false) if result.fates.unjudged > 0 => "too many requests are not judged".to_owned(),
         (false, false) => "the run is too short for its load, or its latency drifts".to_owned(),
         _ => format!("its 95 % interval goes from {} to {}", end(low), end(high)),
     };
@@ -236,12 +239,12 @@ fn unknown_percentile(result: &RunResult, percentile: Percentile) -> Option<Stri
 /// An objection if no request was answered. The percentiles over all requests are then infinite,
 /// and the percentiles over answered ones are empty.
 fn nothing_answered(fates: &Fates) -> Option<String> {
-    let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
+    let Fates { answered, late, shed, refused, failed, kernel_dropped, lost, unjudged } = *fates;
     (answered == 0).then(|| {
         let dropped = kernel_dropped.map_or_else(|| "an unknown number of these".to_owned(), |count| count.to_string());
         format!(
             "nothing was answered in time: of {} requests {lost} were lost, {dropped} dropped by the server's kernel, \
-             {late} late, {shed} shed, {refused} refused and {failed} failed",
+             {late} late, {shed} shed, {refused} refused, {failed} failed and {unjudged} not judged",
             fates.sum()
         )
     })
@@ -262,6 +265,18 @@ fn slip(result: &RunResult, facts: &Facts) -> Option<String> {
              latency, which is {}; {}",
             text::time(Some(slip_us)),
             text::time(Some(latency_us)),
+            facts.pacer.remedy()
+        )
+    })
+}
+
+/// An objection if more requests are not judged than leave the percentile known.
+fn unjudged(fates: &Fates, facts: &Facts) -> Option<String> {
+    let (unjudged, all) = (fates.unjudged, fates.sum());
+    (unjudged as f64 > uncertain_share_max(facts.percentile) * all as f64).then(|| {
+        format!(
+            "{unjudged} of {all} requests are not judged: they were not answered in time, and this host sent them late, or \
+             in the burst that follows late sends; {}",
             facts.pacer.remedy()
         )
     })

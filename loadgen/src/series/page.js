@@ -5,7 +5,7 @@ const lost = ({ fates, sent }) => sent ? 100 * (1 - fates.answered / sent) : 0;
 const latency = run => run.latency_us.all;
 
 surround({ ...report, notes: "Latency is from the intended send to the kernel's stamp of the reply. ∞: not answered in time. " +
-  `Bands: 95 % intervals. ?: not known within a factor of 2. ${runs.some(signOf) ? `${AT_MOST} ` : ""}INVALID runs are not drawn; the table has all.` });
+  `Bands: 95 % intervals. ?: not known within a factor of 2. ${runs.some(run => signOf(run, 0)) ? `${AT_MOST} ` : ""}INVALID runs are not drawn; the table has all.` });
 
 const drawn = runs.filter(run => !run.said.startsWith("INVALID"));
 const values = drawn.flatMap(run => ranks.map(rank => latency(run)[rank])).concat(report.limits.map(([, us]) => us)).filter(us => us > 0);
@@ -14,7 +14,7 @@ const axis = { name: "requests a second", from, to, ticks: marks.filter(rate => 
 
 function lineOf(style, y, rank) {
   const band = run => latency(run).bounds?.[rank]?.every(end => end !== null) ? { low: latency(run).bounds[rank][0], high: latency(run).bounds[rank][1] } : {};
-  return { ...style, points: drawn.map(run => ({ x: run.offered_rps, y: y(run), ...band(run), sign: rank && signOf(run), title: `${plain(run.offered_rps)}/s, ${run.said}` })) };
+  return { ...style, points: drawn.map(run => ({ x: run.offered_rps, y: y(run), ...band(run), sign: signOf(run, y(run)), title: `${plain(run.offered_rps)}/s, ${run.said}` })) };
 }
 
 function draw() {
@@ -24,9 +24,9 @@ function draw() {
   const named = [...ranks.map(rank => [style(rank), rank.replace("_", ".")]), ...(report.knee ? [[mark, "SLO, and the highest rate that holds it"]] : [])];
   document.getElementById("charts").replaceChildren(chart({ ...axis, caption: "latency over the rate", lines, label: time, after: [legend(named)] }),
     chart({ ...axis, caption: "not answered in time, %", most: 1, lines: [lineOf(style("p50"), lost)] }));
-  const figure = run => rank => signOf(run) + (latency(run)[rank] === null ? "∞" : time(latency(run)[rank])) + (known(latency(run), rank) ? "" : "?");
+  const figure = run => rank => signOf(run, latency(run)[rank]) + (latency(run)[rank] === null ? "∞" : time(latency(run)[rank])) + (known(latency(run), rank) ? "" : "?");
   rows(["rate/s", "answered/s", ...ranks.map(rank => rank.replace("_", ".")), "lost", "verdict"], runs.map(run =>
-    [plain(run.offered_rps), plain(run.achieved_rps), ...ranks.map(figure(run)), `${short(lost(run))} %`, [run.said, ...run.reasons].join(": ")]));
+    [plain(run.offered_rps), plain(run.achieved_rps), ...ranks.map(figure(run)), `${signOf(run, lost(run))}${short(lost(run))} %`, [run.said, ...run.reasons].join(": ")]));
 }
 dark.addEventListener("change", draw);
 draw();

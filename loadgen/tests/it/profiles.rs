@@ -88,9 +88,9 @@ fn answers_that_repeat_nothing() {
     of(2).is_invalid("waited for several that they fit, above 1.00 %, and they do not tell");
 }
 
-// Are replies doubtful whose short number several open requests have, also those that come after the
-// timeout? Is that said before the run? Method: a counter of one byte repeats after 256 ms in one
-// flow, and replies come 600 ms late. With two bytes nothing is in doubt.
+// Are replies doubtful whose short number several open requests have, also those that come after
+// the timeout? Is that said before the run? Method: a counter of one byte repeats after 256 ms in
+// one flow, and replies come 600 ms late. With two bytes nothing is in doubt.
 #[test]
 fn a_counter_that_wraps_before_its_replies_come() {
     for (timeout, told) in [("1s", true), ("200ms", false)] {

@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(doubtful, 1_666, "until 5 s have passed");
     }
 
-    // Is a reply with a short number doubtful where a request of the same flow and number is open as
-    // well, also one whose timeout is over? Is one of another flow no doubt, nor one with a reply?
-    // Method: the smallest wrap. In flow 1, 1, 4 and 7 are alike with one bit: each other one.
+    // Is a reply with a short number doubtful where another request of that flow and number is
+    // open, also after its timeout? Is one of another flow no doubt, nor one with a reply?
+    // Method: the smallest wrap. With one bit, requests 1 and 7 of flow 1 are alike.
     #[test]
     fn a_short_number_of_several_open_requests_is_doubtful() {
         let bits = |id: u64, bits| Told::answer(id % (1_u64 << bits), bits);

@@ -29,6 +29,9 @@ pub(crate) enum Cause {
     /// Sends were late. Latency counts from the intended send, so the lateness is a part of it. A
     /// server that takes requests in turn ends none earlier because others come later.
     LateSends,
+    /// Requests without an answer in time were sent late, or in the burst that follows late sends.
+    /// They count as not answered, and the server might have answered them.
+    Unjudged,
     /// Retries were late: clients that come back later load the server less.
     LateRetries,
     /// Emulated cores slept longer than they should: each request takes longer.
@@ -58,7 +61,7 @@ impl Cause {
     /// What it does to the figures.
     pub(crate) const fn effect(self) -> Effect {
         match self {
-            Cause::LateSends | Cause::Overslept | Cause::WorkersWaited => Effect::Raises,
+            Cause::LateSends | Cause::Unjudged | Cause::Overslept | Cause::WorkersWaited => Effect::Raises,
             Cause::Interrupted
             | Cause::FoundLater
             | Cause::Restarted

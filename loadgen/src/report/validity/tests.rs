@@ -1,5 +1,5 @@
 use super::*;
-use crate::lab::stats::Memory;
+use crate::lab::stats::{Block, Memory};
 use crate::report::by_class::{ByClass, Values, block_of};
 use forebay::metrics::ALL_CLASSES;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub(in crate::report) fn result(latency_us: f64, slip_us: f64, slips_over_limit:
         slips_over_limit,
         slowdowns: ByClass(vec![]),
         latencies: ByClass(vec![]),
+        least_slowdowns: ByClass(vec![]),
+        least_latencies: ByClass(vec![]),
         memory: Memory::UNKNOWN,
         parts_us: BTreeMap::new(),
         histograms: ByClass(Vec::new()),

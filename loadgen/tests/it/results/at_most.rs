@@ -1,5 +1,5 @@
-//! Is a run AT MOST where this host was late and nothing else, and is that said wherever its figures
-//! are? Method: a server that answers at once, and stops the generator once for 100 ms.
+//! Is a run AT MOST where this host was late and nothing else, and is that said wherever its
+//! figures are? Method: a server that answers at once, and stops the generator for 100 ms.
 
 use crate::support::generator::paused;
 use crate::support::script::shown;
@@ -11,8 +11,7 @@ fn late(flags: &str) -> Run {
     paused(&format!("{FLAGS} {flags}"), Nanos::from_millis(100), |request| request.id == 300)
 }
 
-// Is the exit code 0, also for an SLO that holds, and 3 for one that only the bound fails? Are text,
-// JUnit, page and merged result alike?
+// Is the exit code 0, also with an SLO that holds? Are text, JUnit, page and merged result alike?
 #[test]
 fn figures_that_can_only_be_too_high_are_bounds() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -50,4 +49,30 @@ fn what_fails_for_a_bound_is_not_known() {
     assert_eq!((run.report["verdict"].as_str(), run.code), (Some("AT MOST"), Some(3)), "{text}");
     assert_eq!(run.report["slo"]["verdict"], "undecided", "{text}");
     assert!(text.contains("SLO undecided: p99-latency = at most "), "{text}");
+}
+
+// Is a server that answers at once not blamed for a generator that stands still for 450 of each 540
+// ms, longer than its timeout? Do the fates still sum up?
+#[test]
+fn a_server_is_not_blamed_for_pauses_of_the_generator() {
+    let mut runs_since = None;
+    let stops = move |_: &Header| {
+        let since = *runs_since.get_or_insert_with(clock::now);
+        let stops = clock::now().minus(since) >= Nanos::from_millis(90);
+        // The next pause counts from the first request after this one.
+        runs_since = runs_since.filter(|_| !stops);
+        stops
+    };
+    let flags = "--rate 1000 --duration 3s --warmup 0s --timeout 300ms --slo loss<1%";
+    let run = paused(flags, Nanos::from_millis(450), stops);
+    let text = String::from_utf8_lossy(&run.output.stdout).into_owned();
+    assert_eq!((run.code, &run.report["slo"]["verdict"]), (Some(3), &json!("undecided")), "{text}");
+    let fates = run.report["fates"].as_object().expect("an object");
+    let of = |name: &str| fates[name].as_u64().expect("a count");
+    let sent = run.report["sent"].as_u64().expect("a count");
+    assert_eq!(fates.values().map(|count| count.as_u64().expect("a count")).sum::<u64>(), sent, "{text}");
+    assert!(of("unjudged") > sent / 10 && of("late") + of("lost") < sent / 100, "{text}");
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(" not judged: sent late, or in the burst that follows late sends;"), "{text}");
+    assert_ne!(run.report["verdict"], "VALID", "{text}");
 }

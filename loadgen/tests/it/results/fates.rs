@@ -41,7 +41,7 @@ fn fates_sum_to_sent_and_each_reply_has_its_own() {
     assert!(fate("late") > 0.0 && fate("lost") >= expected(&[0]), "{}", report["fates"]);
     let fates = report["fates"].as_object().expect("an object");
     let names: Vec<&str> = fates.keys().map(String::as_str).collect();
-    assert_eq!(names, ["answered", "failed", "kernel_dropped", "late", "lost", "refused", "shed"]);
+    assert_eq!(names, ["answered", "failed", "kernel_dropped", "late", "lost", "refused", "shed", "unjudged"]);
     assert_eq!(fates.values().map(|count| count.as_u64().expect("a count")).sum::<u64>(), sent);
     assert_eq!(fate("kernel_dropped"), 0.0, "nobody told of kernel drops");
 }
