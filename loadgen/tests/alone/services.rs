@@ -1,5 +1,6 @@
-//! Are servers of Debian's packages driven by their profiles: VALID or AT MOST, and everything answered? Does
-//! loadgen count what dnsperf counts, and what does each say of a server that stalls or loses?
+//! Are servers of Debian's packages driven by their profiles: VALID or AT MOST, and everything
+//! answered? Does loadgen count what dnsperf counts, and what does each say of a server that stalls
+//! or loses?
 
 use crate::alone::alone;
 use crate::generator::{Run, run, serve};
@@ -86,8 +87,8 @@ fn nsd() -> Service {
     started("nsd", "-d -c CONFIG", config, b"\0\x01\0\0\0\x01\0\0\0\0\0\0\x07example\x04test\0\0\x06\0\x01")
 }
 
-/// The first VALID one of three runs, else the last: what else the machine does may spoil one. Where
-/// it made the generator late, it is AT MOST.
+/// The first VALID one of three runs, else the last: what else the machine does may spoil one.
+/// Where that made the generator late, it is AT MOST.
 fn valid(service: &Service, flags: &str) -> Run {
     let run_once = || run(service.address, flags);
     let mut last = run_once();
