@@ -149,8 +149,8 @@ fn sent_late(requests: &[(u64, u64, Option<(u64, Status)>)]) -> RunResult {
     figures(schedule, slips, requests.iter().map(reply).collect(), Nanos::ZERO, 0)
 }
 
-// Is a request not judged that has no answer in time because this host sent it late, and is it
-// judged where the host has no part in it? The timeout is 100 ms.
+// Is a request without an answer in time not judged where this host sent it late? Is it judged
+// where the host has no part in it? The timeout is 100 ms.
 #[test]
 fn what_is_sent_too_late_is_not_judged() {
     let ok = |ms| Some((ms, Status::Ok));
@@ -181,7 +181,7 @@ fn what_is_sent_too_late_is_not_judged() {
     }
 }
 
-// Does a pause disturb also what is sent on time behind its burst, for as long as the pause was, and
+// Does a pause disturb what is sent on time behind its burst? For as long as the pause was, and
 // nothing before it or later?
 #[test]
 fn a_burst_disturbs_what_is_sent_behind_it() {
