@@ -93,8 +93,8 @@ const MERGED: &str = "forebay-merge/1";
 /// Carries out `loadgen merge` and returns the exit code.
 ///
 /// # Errors
-/// A usage failure for a file that has no result, for a run that is named twice, and for sums that
-/// are too large; otherwise a result that cannot be written.
+/// A usage failure for a file without a result, a run that is named twice, and sums that are too
+/// large. Otherwise a result that cannot be written.
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
     let outputs = Outputs::open(arguments.json.as_deref(), None)?;
     let parts = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, String>>()?;

@@ -1,6 +1,7 @@
 //! `loadgen compare` sends the same requests to a fresh server for each policy, or to two running
 //! servers.
 
+mod campaign;
 mod flow_map;
 pub(crate) mod pair;
 mod pooled;
@@ -20,17 +21,16 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::results::Outputs;
 use crate::run;
+use campaign::{Campaign, Task};
 use flow_map::FlowMap;
 use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::Percentile;
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use pooled::Arm;
 use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use validation::Simulated;
 use verdict::{Question, Verdict};
@@ -44,10 +44,6 @@ const LIGHT: &str = CLASS_NAMES[0];
 const HEAVY: &str = CLASS_NAMES[1];
 /// Time that a run takes beside its requests: the server starts, drains and ends.
 const BESIDE_RUN: Nanos = Nanos::from_millis(300);
-/// A comparison of the default length ends within this time, repeated runs included.
-const LASTS: Nanos = Nanos::from_secs(100);
-/// A longer comparison takes at most 1 / `LONGER_PART` (a sixth) longer than planned.
-const LONGER_PART: u64 = 6;
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).
 #[derive(Debug, Serialize)]
@@ -64,6 +60,11 @@ pub(crate) struct CompareReport {
     pub(crate) runs: Vec<ComparedRun>,
     /// Runs without a result.
     pub(crate) failed: Vec<FailedRun>,
+    /// Planned runs that were not made.
+    pub(crate) not_made: usize,
+    /// Why not.
+    #[serde(skip)]
+    pub(crate) ended: &'static str,
 }
 
 /// A run that gave no result.
@@ -91,13 +92,13 @@ pub(crate) struct ComparedRun {
     pub(crate) simulated: Option<Simulated>,
 }
 
-/// Runs the comparison and prints it: first virtual time, then the measurements. The
-/// result is VALID if any figure is known.
+/// Runs the comparison and prints it: first virtual time, then the measurements. Says whether a
+/// verdict is known.
 ///
-/// # Errors A usage failure for flags that contradict one another, and for settings that a server
+/// # Errors
+/// A usage failure for flags that contradict one another, and for settings that a server
 /// refuses; otherwise the failure itself.
 pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
-    let began = clock::now();
     let interrupt = Interrupt::listen()?;
     if let Some((arguments, plan)) = &pair::of(&arguments)? {
         let outputs = arguments.offer.outputs()?;
@@ -106,14 +107,14 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
         let make = |task: &Task, place, of_round, so_far: &str| {
             pair::run((arguments, plan), task, place, of_round, &interrupt, so_far)
         };
-        let campaign = Campaign { arguments, plan, interrupt: &interrupt, began, make: &make };
+        let campaign = Campaign { arguments, plan, interrupt: &interrupt, make: &make };
         return campaign.carry_out(&outputs, &heading, None);
     }
     let settings = ServerSettings::of(arguments)?;
     let plan = checked_plan(&settings)?;
     let arguments = &settings.arguments;
     let outputs = arguments.offer.outputs()?;
-    let heading = text::heading(&settings, &plan, Task::all(arguments).len());
+    let heading = text::heading(&settings, &plan, campaign::tasks(arguments).len());
     outputs.show(&heading)?;
     if arguments.verbose {
         outputs.show(&text::settings(&settings, &plan))?;
@@ -121,7 +122,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
     let virtual_time = virtual_time::simulate_all(&settings);
     let make =
         |task: &Task, place, of_round, so_far: &str| run_one(&settings, task, place, of_round, &interrupt, so_far);
-    let campaign = Campaign { arguments, plan: &plan, interrupt: &interrupt, began, make: &make };
+    let campaign = Campaign { arguments, plan: &plan, interrupt: &interrupt, make: &make };
     campaign.carry_out(&outputs, &heading, virtual_time)
 }
 
@@ -136,134 +137,20 @@ fn checked_plan(settings: &ServerSettings) -> Result<Plan, Failure> {
 }
 
 impl CompareReport {
-    /// Combines the present runs into arms (the runs of one policy) and verdicts.
-    fn join(&mut self, questions: &[Question<'_>]) {
-        self.verdicts = verdict::verdicts(questions, &self.runs, self.virtual_time.as_ref());
+    /// Combines the present runs into arms (the runs of one policy) and verdicts, of so many
+    /// `planned` rounds.
+    fn join(&mut self, questions: &[Question<'_>], planned: usize) {
+        self.verdicts = verdict::verdicts(questions, &self.runs, planned, self.virtual_time.as_ref());
         self.arms = Arm::all(&self.runs);
     }
 
-    /// Whether there is any result: a verdict, a run that counts, or virtual time.
+    /// Whether a verdict is known. Without any question, whether a run counts.
     fn is_known(&self) -> bool {
-        self.virtual_time.is_some()
-            || self.verdicts.iter().any(|verdict| verdict.is_usable)
-            || self.runs.iter().any(pooled::counts)
-    }
-}
-
-/// Makes one run. Arguments: the task, its number and the number of all runs, the percentile that a
-/// round must know, and the results so far as text.
-type Make<'a> = &'a dyn Fn(&Task, (usize, usize), Option<Percentile>, &str) -> Result<ComparedRun, Failure>;
-
-/// A comparison under way: its plan, the function that makes a run, and its start.
-struct Campaign<'a> {
-    arguments: &'a CompareArguments,
-    plan: &'a Plan,
-    interrupt: &'a Interrupt,
-    began: Nanos,
-    make: Make<'a>,
-}
-
-impl Campaign<'_> {
-    /// Makes all runs and shows the result.
-    fn carry_out(&self, outputs: &Outputs, heading: &str, virtual_time: Option<VirtualTime>) -> Result<bool, Failure> {
-        let (arguments, plan, schema) = (self.arguments, self.plan, "forebay-compare/1");
-        // The percentiles are chosen before any measurement, so that results cannot influence the
-        // choice.
-        let percentiles = verdict::percentiles(plan, &schedule::draw(plan)?, arguments.rounds);
-        let arms = arms(&arguments.policies);
-        let names = Vec::from_iter(arms.iter().map(|(_, arm)| &arm[..]));
-        let questions = verdict::questions(&names, plan.class_names().contains(&HEAVY), &percentiles);
-        outputs.show(&virtual_time.iter().map(|all| text::predicted(all, &questions)).collect::<String>())?;
-        // With several rounds, each run need not know the percentile by itself.
-        let of_round = percentiles.of(HEAVY).copied().filter(|_| arguments.rounds > 1);
-        let (verdicts, arms, runs, failed) = Default::default();
-        let mut report = CompareReport { schema, verdicts, arms, virtual_time, runs, failed };
-        self.run(of_round, &questions, &mut report);
-        let mut text = text::render(&report);
-        if arguments.verbose {
-            text += &text::accounts(&report, plan);
+        match &self.verdicts[..] {
+            [] => self.runs.iter().any(pooled::counts),
+            verdicts => verdicts.iter().any(|verdict| verdict.is_usable),
         }
-        outputs.finish(&text, || &report, || text::page(&report, heading))?;
-        Ok(report.is_known())
     }
-
-    /// Makes the runs of all tasks. While time is left, runs that do not count are repeated with
-    /// the next seeds.
-    fn run(&self, of_round: Option<Percentile>, questions: &[Question<'_>], report: &mut CompareReport) {
-        let tasks = Task::all(self.arguments);
-        let planned = tasks.len();
-        let arms = planned / self.arguments.rounds as usize;
-        let mut next_seed = tasks.last().map_or(0, |task| task.seed.wrapping_add(1));
-        let mut tasks = VecDeque::from(tasks);
-        let mut number = 0;
-        // At most twice the planned runs: a lasting disturbance would spoil repeated runs too.
-        let may_run =
-            |number, longest| number < 2 * planned && self.has_time(planned, longest) && !self.interrupt.is_raised();
-        let mut longest = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN);
-        while let Some(task) = tasks.pop_front().filter(|_| may_run(number, longest)) {
-            let begins = clock::now();
-            let (place, so_far) = ((number, planned.max(number + 1)), text::so_far(report));
-            let counts = match (self.make)(&task, place, of_round, &so_far) {
-                Ok(run) => {
-                    let counts = pooled::counts(&run);
-                    report.runs.push(run);
-                    counts
-                }
-                Err(failure) => {
-                    let cause = failure.to_string();
-                    report.failed.push(FailedRun { arm: task.arm.clone(), seed: task.seed, cause });
-                    false
-                }
-            };
-            number += 1;
-            longest = longest.max(clock::now().minus(begins));
-            if !counts {
-                tasks.push_back(Task { seed: next_seed, ..task });
-                next_seed = next_seed.wrapping_add(1);
-            }
-            if number.is_multiple_of(arms) {
-                report.join(questions);
-            }
-        }
-        report.join(questions);
-    }
-
-    /// Whether one more run of length `one` ends in time. The limit depends on the number of
-    /// `planned` runs.
-    fn has_time(&self, planned: usize, one: Nanos) -> bool {
-        let all = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN).times(planned as u64);
-        let lasts = LASTS.max(all.plus(Nanos::new(all.get() / LONGER_PART)));
-        clock::now().minus(self.began).plus(one) <= lasts
-    }
-}
-
-/// A run to make.
-#[derive(Clone)]
-struct Task {
-    policy: String,
-    /// The name of the run, as in [`ComparedRun`].
-    arm: String,
-    seed: u64,
-}
-
-impl Task {
-    /// All tasks. The policies take turns, so that other programs disturb all of them alike.
-    fn all(arguments: &CompareArguments) -> Vec<Task> {
-        let arms = arms(&arguments.policies);
-        let round = |seed| arms.iter().cloned().map(move |(policy, arm)| Task { policy, arm, seed });
-        arguments.seeds().flat_map(round).collect()
-    }
-}
-
-/// Each policy with the name of its runs. A policy that is named twice has the runs `steal#1` and
-/// `steal#2`, which show how much two runs of one policy differ.
-fn arms(policies: &[String]) -> Vec<(String, String)> {
-    let count = |policy: &String, among: &[String]| among.iter().filter(|other| *other == policy).count();
-    let arm = |(place, policy): (usize, &String)| match count(policy, policies) {
-        1 => policy.clone(),
-        _ => format!("{policy}#{}", count(policy, &policies[..=place])),
-    };
-    policies.iter().cloned().zip(policies.iter().enumerate().map(arm)).collect()
 }
 
 fn run_one(

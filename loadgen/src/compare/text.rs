@@ -114,7 +114,7 @@ fn measured(report: &CompareReport) -> String {
 
 /// The result.
 pub(crate) fn render(report: &CompareReport) -> String {
-    let mut text = measured(report) + &marks(report) + &invalid(report);
+    let mut text = measured(report) + &marks(report) + &invalid(report) + &not_made(report);
     if !report.arms.is_empty() {
         text.push('\n');
         text += &slowdowns(report);
@@ -126,7 +126,9 @@ pub(crate) fn render(report: &CompareReport) -> String {
 /// the comparison.
 pub(crate) fn page(report: &CompareReport, about: &str) -> String {
     let mut findings: Vec<String> = report.verdicts.iter().map(Verdict::said).collect();
-    findings.extend(Some(unwrapped(&invalid(report))).filter(|text| !text.is_empty()));
+    findings.extend(
+        [invalid(report), not_made(report)].map(|text| unwrapped(&text)).into_iter().filter(|text| !text.is_empty()),
+    );
     let data = json!({
         "title": report.runs.first().map_or("", |run| &run.report.workload),
         "about": unwrapped(about),
@@ -171,6 +173,16 @@ fn invalid(report: &CompareReport) -> String {
     let more = if count == 1 { "" } else { "; --verbose has the other causes" };
     let is_or_are = if count == 1 { "is" } else { "are" };
     wrapped("", &format!("{count} of {all} runs {is_or_are} INVALID and do not count: {}{more}.", escaped(cause)), "  ")
+}
+
+/// Says how many planned runs were not made, and why.
+fn not_made(report: &CompareReport) -> String {
+    let CompareReport { runs, failed, not_made, ended, .. } = report;
+    let planned = runs.len() + failed.len() + not_made;
+    match not_made {
+        0 => String::new(),
+        _ => wrapped("", &format!("{not_made} of {planned} runs were not made: {ended}."), "  "),
+    }
 }
 
 /// Removes line breaks, for a page that wraps by itself.

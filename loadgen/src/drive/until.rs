@@ -156,8 +156,8 @@ mod tests {
         };
         assert!(looks(&plan) && !looks(&Plan { until_known: None, ..plan.clone() }));
     }
-    // Does what is lost count as infinite, where the others answer alike? Method: each fifth request
-    // has no answer, so p50 is known, and p90 and p99 are not.
+    // Does what is lost count as infinite, where the others answer alike? Method: each fifth
+    // request has no answer, so p50 is known, and p90 and p99 are not.
     #[test]
     fn what_is_lost_is_infinite() {
         let schedule: Vec<Request> = (0..100_000)

@@ -237,8 +237,8 @@ mod tests {
         assert!(answer.said().starts_with("about ") && answer.said().contains(", undecided at "), "{}", answer.said());
     }
 
-    // Is a capacity only known whose bounds are near one another, and are both said? Method: servers
-    // that do not decide in a range around it, of any width, up to bounds 4.4 times apart and more.
+    // Is a capacity only known whose bounds are near one another, and are both said? Method:
+    // servers that do not decide in a range around it, up to bounds 4.4 times apart and more.
     #[test]
     fn a_capacity_is_known_if_both_bounds_are_near() {
         let (mut near, mut far) = (0, 0);

@@ -18,9 +18,12 @@ fn compared_as(flags: &str) -> (Value, String, Option<Value>) {
     let page = tempfile::NamedTempFile::new().expect("a file");
     let line = format!("{flags} {SHORT} {}", page.path().display());
     let (code, stdout, text) = loadgen(line.trim());
-    assert_eq!(code, Some(0), "{text}");
+    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {text}"));
+    // Whether a verdict is known depends on this machine, too.
+    let is_known = report["verdicts"].as_array().is_some_and(|all| all.iter().any(|one| one["is_usable"] == true));
+    assert_eq!(code, Some(if is_known { 0 } else { 3 }), "{text}");
     let page = std::fs::read_to_string(page.path()).expect("it was written");
-    (serde_json::from_str(&stdout).expect("JSON"), text, shown(&page, &[]).map(|shown| shown[0].clone()))
+    (report, text, shown(&page, &[]).map(|shown| shown[0].clone()))
 }
 
 // With costs by slowdown, in rounds of the same seed, and the second server against the first.
