@@ -1,6 +1,7 @@
 //! Tests that offer little load, beside one another. Each module asks one question, in its first
 //! line.
 
+mod claims;
 mod golden;
 mod interrupt;
 mod invalid;
