@@ -98,15 +98,29 @@ fn a_hand_over_takes_an_endpoint() {
     assert!(text.contains("handover") && text.contains("allowed: handover off, or an address for admin"), "{text}");
 }
 
-// Without features for programs, does the library have at most 40 crates, itself included?
+// Without features for programs, does the library have at most 40 crates, itself included? Are the
+// numbers of crates those of the pages?
 #[test]
 fn the_library_alone_is_small() {
-    let tree = ["tree", "--package", "forebay", "--edges", "normal", "--no-default-features", "--prefix", "none"];
-    let text = cargo(&[&tree[..], &["--format", "{p}"]].concat());
-    let mut crates: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    crates.sort_unstable();
-    crates.dedup();
-    assert!(crates.contains(&"mio") && crates.len() <= 40, "{}: {crates:?}", crates.len());
+    let crates = |features: &[&str]| {
+        let tree = ["tree", "--package", "forebay", "--edges", "normal", "--prefix", "none", "--format", "{p}"];
+        let text = cargo(&[&tree[..], features].concat());
+        let mut crates: Vec<String> =
+            text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+        crates.retain(|name| !name.is_empty());
+        crates.sort_unstable();
+        crates.dedup();
+        crates
+    };
+    let alone = crates(&["--no-default-features"]);
+    assert!(alone.contains(&"mio".to_owned()) && alone.len() <= 40, "{}: {alone:?}", alone.len());
+    let (alone, all) = (alone.len(), crates(&[]).len());
+    let admin = crates(&["--no-default-features", "--features", "admin"]).len();
+    let page = include_str!("../../../src/handler/README.md").replace('\n', " ");
+    for said in [format!("{alone} crates instead of {all}."), format!("systemd's sockets: {admin} crates.")] {
+        assert!(page.contains(&said), "src/handler/README.md shall say: {said}");
+    }
+    assert!(include_str!("../../../README.md").contains("[less than half of the crates]") && 2 * alone < all);
 }
 
 // Does an error that `main` returns print as text, and not as its fields?

@@ -120,8 +120,8 @@ enum Part {
     Location,
 }
 
-/// The bytes of `words`, which are the data of a record of `rtype` in text form. Names without a dot
-/// at their end are relative to `origin`. `None` if the type is not in the table.
+/// The bytes of `words`, which are the data of a record of `rtype` in text form. Names without a
+/// dot at their end are relative to `origin`. `None` if the type is not in the table.
 ///
 /// # Errors
 /// What is wrong with the text.
