@@ -225,18 +225,21 @@ def main():
     rows = [*rows_of(given.root / "benches/README.md", given.whole)]
     numbers = [*blocks_of(given.root, table.get("block", [])), *numbers_of(given.root, table.get("number", []))]
     wanted = [claim for claim in [*rows, *numbers] if given.word in claim[0]]
-    runs = [number for number, claim in enumerate(wanted) if claim[2] and not claim[3]]
+    runs = [claim for claim in wanted if claim[2] and not claim[3]]
     if given.draw is not None and not given.whole:
-        runs = sorted(random.Random(given.seed).sample(runs, min(given.draw, len(runs))))
+        of_rows = [claim for claim in runs if claim in rows]
+        drawn = random.Random(given.seed).sample(of_rows, min(given.draw, len(of_rows)))
+        runs = [claim for claim in runs if claim in drawn or claim not in rows]
     count = {"agree": 0, "differ": 0, "NOT RUN": 0, "not drawn": 0, "without a command or a reason": 0}
-    for number, (name, says, tell, reason) in enumerate(wanted):
+    for claim in wanted:
+        name, says, tell, reason = claim
         if reason:
             print(f"NOT RUN           {name}: {reason}")
             count["NOT RUN"] += 1
         elif not tell:
             print(f"NEITHER           {name}: no command gives it, and no reason says why")
             count["without a command or a reason"] += 1
-        elif given.check or number not in runs:
+        elif given.check or claim not in runs:
             print(f"not drawn         {name}")
             count["not drawn"] += 1
         else:

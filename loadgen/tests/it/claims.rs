@@ -60,7 +60,7 @@ fn what_is_wrong_or_has_no_command_is_seen() {
         (TABLE, right, ENTRY, &[][..], Ok("2 agree, 0 differ, 0 NOT RUN")),
         (&marked, right, ENTRY, &[], Ok("1 agree, 0 differ, 1 NOT RUN")),
         (TABLE, "In `p99.9` of `code` no number counts.", "", &[], Ok("1 agree")),
-        (TABLE, right, ENTRY, &["--draw", "1"], Ok("1 agree, 0 differ, 0 NOT RUN, 1 not drawn")),
+        (TABLE, right, ENTRY, &["--draw", "0"], Ok("1 agree, 0 differ, 0 NOT RUN, 1 not drawn")),
         (TABLE, right, ENTRY, &["--check"], Ok("2 not drawn")),
         // The page has another figure than the command.
         (&TABLE.replace("3.06", "3.05"), right, ENTRY, &[], Err("the command says `auto` 3.06")),
