@@ -72,9 +72,9 @@ where
     Ok(made.await.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message())))
 }
 
-/// How long work that is given to a helper thread now is expected to wait: the number of pieces
-/// that wait, times the recent time between the starts of two. A service can use it to refuse early
-/// what would come too late.
+/// How long work that is given to a helper thread now is expected to wait. This is the number of
+/// pieces that wait, times the recent time between the starts of two. With it, a service can refuse
+/// early what would come too late.
 pub fn aside_wait() -> Nanos {
     continuation::expected_wait()
 }

@@ -201,8 +201,8 @@ impl<'a> Out<'a> {
     /// `work` panics, the message is [`Panicked`].
     ///
     /// # Errors
-    /// [`Full`] with `work`, if it would [wait](super::aside_wait) for half a second or longer, 1,024
-    /// pieces of work wait for each CPU, or the system allows no threads.
+    /// [`Full`] with `work`, if it would [wait](super::aside_wait) for half a second or longer. The
+    /// same if 1,024 pieces of work wait for each CPU, or the system allows no threads.
     ///
     /// # Panics
     /// If the service has no shards.

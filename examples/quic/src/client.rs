@@ -169,14 +169,23 @@ impl Protocol {
     pub fn packets(&mut self, now: Instant, mut send: impl FnMut(&quinn_proto::Transmit, &[u8])) {
         let Some((_, connection)) = &mut self.connection else { return };
         LEAVING.with_borrow_mut(|bytes| {
-            let mut sent = 0;
-            while sent < BYTES_MAX {
+            up_to(BYTES_MAX, || {
                 bytes.clear();
-                let Some(packets) = connection.poll_transmit(now, TOGETHER, bytes) else { return };
+                let packets = connection.poll_transmit(now, TOGETHER, bytes)?;
                 send(&packets, &bytes[..packets.size]);
-                sent += packets.size;
-            }
+                Some(packets.size)
+            });
         });
+    }
+}
+
+/// Calls `next` until it returns nothing, or the sum of the numbers is `most` or more.
+fn up_to(most: usize, mut next: impl FnMut() -> Option<usize>) {
+    let mut sum = 0;
+    while sum < most
+        && let Some(number) = next()
+    {
+        sum += number;
     }
 }
 
@@ -208,7 +217,7 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Whether the newest datagram came so long ago that its client will send it again, or has gone.
+    /// Whether the newest datagram came so long ago that its client sends it again, or has gone.
     fn is_late(&self, now: Instant) -> bool {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.back().is_none_or(|newest| now.saturating_duration_since(newest.at) >= SILENT_MAX)
@@ -319,5 +328,48 @@ impl Client {
         if let Some(protocol) = self.protocol.as_ref().filter(|protocol| !protocol.answer.is_empty()) {
             let _ = out.send(self.peer, Transmit::new(&protocol.answer).from(self.local));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does one event send a limited number of bytes, and all that there is below the limit?
+    #[test]
+    fn an_event_sends_a_limited_number_of_bytes() {
+        let sends = |sizes: usize, size| {
+            let (mut left, mut sent) = (sizes, 0);
+            up_to(BYTES_MAX, || {
+                left = left.checked_sub(1)?;
+                sent += size;
+                Some(size)
+            });
+            sent
+        };
+        assert_eq!(sends(1_000, 48_000), 144_000);
+        assert_eq!(sends(1_000, 1_200), (BYTES_MAX / 1_200 + 1) * 1_200);
+        assert_eq!(sends(3, 1_200), 3_600);
+    }
+
+    fn datagram(at: Instant) -> Datagram {
+        let address = ([192, 0, 2, 1], 9).into();
+        Datagram { at, peer: address, local: address, ecn: None, bytes: BytesMut::new() }
+    }
+
+    // How much waits for a connection that is away? Is it late only if its newest part is?
+    #[test]
+    fn an_inbox_has_a_bound_and_knows_when_it_is_late() {
+        let (inbox, then) = (Inbox::default(), now());
+        (0..INBOX_MAX + 5).for_each(|_| inbox.add(datagram(then)));
+        let later = |ms| then + Duration::from_millis(ms);
+        assert!(!inbox.is_late(later(999)) && inbox.is_late(later(1_000)));
+        assert_eq!(std::iter::from_fn(|| inbox.next()).count(), INBOX_MAX);
+        for ms in [0, 600] {
+            inbox.add(datagram(later(ms)));
+        }
+        assert!(!inbox.is_late(later(1_500)) && inbox.is_late(later(1_600)));
+        inbox.clear();
+        assert!(inbox.is_empty() && inbox.is_late(then));
     }
 }

@@ -93,6 +93,9 @@ impl Quic {
         // Ordering: relaxed, a count.
         let is_pressed = wait >= RETRY_WAIT || self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from;
         if is_pressed && !incoming.remote_address_validated() {
+            if !shard.asks(first) {
+                return shard.door.ignore(incoming);
+            }
             self.counts.retries.add(1);
             let retried = shard.door.retry(incoming, &mut answer);
             let _ = retried.expect("an address that is not proven may be asked for a proof");

@@ -10,10 +10,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The most connections of one shard. The limit of the whole server is lower, unless clients repeat
 /// the ID that chooses the shard.
 pub const CONNECTIONS_MAX: usize = 256;
+
+/// After this time, a client that repeats its first packet is asked again for a proof of its
+/// address: the first time was lost. Clients repeat it after a second.
+const ASKED_AGAIN: Duration = Duration::from_millis(250);
 
 /// A limited number of places.
 #[derive(Default)]
@@ -55,6 +60,8 @@ pub struct Shard {
     clients: Vec<Option<Box<Client>>>,
     /// The places of connections by the IDs that their clients chose.
     firsts: HashMap<ConnectionId, u16>,
+    /// The first ID of the client that was last asked for a proof of its address, and when.
+    retried: Option<(ConnectionId, Instant)>,
     /// Whether the server stops.
     is_closing: bool,
 }
@@ -63,7 +70,8 @@ impl Shard {
     /// Shard `number`, which issues its own connection IDs.
     pub fn new(number: u16, maker: Arc<Maker>) -> Shard {
         let door = maker.endpoint(Named { shard: number, place: NOWHERE });
-        Shard { number, maker, door, clients: Vec::new(), firsts: HashMap::new(), is_closing: false }
+        let (clients, firsts, retried) = (Vec::new(), HashMap::new(), None);
+        Shard { number, maker, door, clients, firsts, retried, is_closing: false }
     }
 
     /// The place of the connection to which a datagram belongs.
@@ -80,6 +88,13 @@ impl Shard {
 
     fn client_mut(&mut self, place: u16) -> Option<&mut Client> {
         self.clients.get_mut(usize::from(place))?.as_deref_mut()
+    }
+
+    /// Whether the client with this first ID is to be asked for a proof of its address. It is asked
+    /// once for the datagrams that it sends together, and again when it repeats them.
+    pub fn asks(&mut self, first: ConnectionId) -> bool {
+        let (asked, now) = (self.retried.replace((first, now())), now());
+        asked.is_none_or(|(id, at)| id != first || now.duration_since(at) >= ASKED_AGAIN)
     }
 
     /// A place without a connection; `None` if the shard has as many as it may.
@@ -102,7 +117,7 @@ impl Shard {
         true
     }
 
-    /// Gives a datagram to the connection at `place`. Returns whether [`Shard::drive`] is to follow.
+    /// Gives a datagram to the connection at `place`. Returns whether to [drive](Shard::drive) it.
     pub fn receive(&mut self, place: u16, datagram: Datagram, out: &Out<'_>) -> bool {
         let (maker, named) = (Arc::clone(&self.maker), Named { shard: self.number, place });
         let Some(client) = self.client_mut(place) else { return false };

@@ -36,6 +36,13 @@ pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyho
         .with_single_cert(chain, key)
         .context("--cert and --key")?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport(idle, mtu)));
+    Ok(config)
+}
+
+/// The limits of each connection.
+fn transport(idle: Duration, mtu: u16) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(STREAMS.into())
@@ -46,7 +53,27 @@ pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyho
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(IdleTimeout::try_from(idle).expect("it is short")))
         .initial_mtu(mtu);
-    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(Arc::new(transport));
-    Ok(config)
+    transport
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Has each kind of memory of a connection a bound? The bounds of what a client sends are also
+    // tested by a client.
+    #[test]
+    fn a_connection_keeps_a_limited_number_of_bytes() {
+        let limits = format!("{:?}", transport(Duration::from_secs(30), 1_200));
+        for limit in [
+            "max_concurrent_bidi_streams: 64",
+            "max_concurrent_uni_streams: 0",
+            "stream_receive_window: 1048576",
+            " receive_window: 1048576",
+            "send_window: 1048576",
+            "datagram_receive_buffer_size: None",
+        ] {
+            assert!(limits.contains(limit), "{limit}: {limits}");
+        }
+    }
 }

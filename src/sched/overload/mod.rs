@@ -125,6 +125,12 @@ impl WaitBounds {
         WaitBounds { bound: self.bound.min(patience), ..self }
     }
 
+    /// Whether an old request is served all the same: its source is validated, and its answer can
+    /// still come in time. So a standing queue sheds requests of unknown sources first.
+    pub fn keeps(&self, stay: &Stay, now: Nanos) -> bool {
+        stay.validated && stay.wait(now) < self.limit
+    }
+
     /// Limits that shed nothing.
     pub const NONE: WaitBounds = WaitBounds {
         target: Nanos::MAX,

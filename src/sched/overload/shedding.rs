@@ -224,6 +224,7 @@ impl Shedding {
         } else {
             self.expired(stay, class, now, limits)
                 .or_else(|| self.is_old(socket, now, stay.came_at, limits).then_some(Cause::Waited))
+                .filter(|cause| *cause != Cause::Waited || !limits.of(false).keeps(stay, now))
         };
         let class_stands = self.classes.is_some() && self.class_stands(stay, class, now, limits);
         let would_wait = |this: &mut Shedding| {

@@ -178,6 +178,25 @@ fn requests_of_limited_sources_are_refused_first() {
     );
 }
 
+// While a queue stands, are requests of unknown sources shed at the bound, and those of validated
+// sources only at the limit?
+#[test]
+fn unknown_sources_are_shed_first() {
+    let bounds = WaitBounds { bound: MS(20), limit: MS(900), ..BOUNDS };
+    let limits = WaitLimits { fresh: bounds, ..WaitLimits::NONE };
+    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut begins = |validated, wait, now| {
+        let mut stay = Stay { validated, ..Stay::new(MS(now - wait)) };
+        stay.start_by = shedding.start_by(&stay, 0, &limits);
+        shedding.on_begin(&stay, (0, 0), MS(now), || (0, false), &limits)
+    };
+    (1_000..1_200).for_each(|now| assert_eq!(begins(now % 2 == 0, 15, now), None));
+    for (validated, served_to) in [(false, 19), (true, 899)] {
+        assert_eq!(begins(validated, served_to, 1_201), None, "{validated}");
+        assert_eq!(begins(validated, served_to + 1, 1_202), Some(Cause::Waited), "{validated}");
+    }
+}
+
 // If all requests of one class wait too long, is this class refused, while other classes from the
 // same socket are served? Is it admitted again once one of its requests did not wait, or the worker
 // had nothing to do?

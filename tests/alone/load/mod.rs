@@ -1,5 +1,6 @@
 //! Requests under load: who is served, how soon, at what cost.
 
+mod aside;
 mod burn;
 mod cgroup;
 mod cpus;

@@ -1,6 +1,6 @@
 //! Hostile datagrams beside established connections.
 
-use super::support::{Server, ask, patient, request};
+use super::support::{ONE_DATAGRAM, Server, ask, patient, request};
 use forebay::time::{Nanos, clock};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ async fn record(server: &Server) -> Vec<Vec<u8>> {
     let deaf = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     deaf.set_read_timeout(Some(Duration::from_millis(1))).expect("a time above zero");
     let address = deaf.local_addr().expect("an address");
-    let (client, mut buffer, mut recorded) = (server.client(), [0; 2_048], Vec::new());
+    let (client, mut buffer, mut recorded) = (server.client_of(ONE_DATAGRAM), [0; 2_048], Vec::new());
     while recorded.len() < RECORDED {
         let connecting = client.connect(address, "localhost").expect("a local address");
         // The endpoint's task sends the packet.

@@ -6,6 +6,8 @@ pub(crate) mod skip;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, TransportConfig};
+use rustls::crypto::aws_lc_rs::{self, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs;
@@ -27,6 +29,15 @@ pub(crate) const PAGE: &str = include_str!("../../README.md");
 
 /// What the README's command says of the certificate's key.
 pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
+
+/// Ways to agree on keys, the preferred one first.
+pub(crate) type Groups = &'static [&'static dyn SupportedKxGroup];
+
+/// With ML-KEM, as Go and Chromium prefer it, a client's first message takes two datagrams.
+pub(crate) const TWO_DATAGRAMS: Groups = &[kx_group::X25519MLKEM768, kx_group::X25519];
+
+/// Without ML-KEM it takes one.
+pub(crate) const ONE_DATAGRAM: Groups = &[kx_group::X25519];
 
 /// A running server.
 pub(crate) struct Server {
@@ -66,21 +77,31 @@ impl Server {
 
     /// A client's endpoint that trusts the server's certificate.
     pub(crate) fn client(&self) -> Endpoint {
+        self.client_of(TWO_DATAGRAMS)
+    }
+
+    /// The same with these ways to agree on keys.
+    pub(crate) fn client_of(&self, groups: Groups) -> Endpoint {
+        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        endpoint.set_default_client_config(self.client_config(groups));
+        endpoint
+    }
+
+    /// The settings of such a client.
+    pub(crate) fn client_config(&self, groups: Groups) -> quinn::ClientConfig {
         let pem = CertificateDer::from_pem_file(self.dir.path().join("cert.pem")).expect("a certificate");
         let mut roots = rustls::RootCertStore::empty();
         roots.add(pem).expect("a certificate");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls =
-            rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
+        let provider = CryptoProvider { kx_groups: groups.to_vec(), ..aws_lc_rs::default_provider() };
+        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[&rustls::version::TLS13]);
         let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![forebay_quic::tls::ALPN.to_vec()];
         let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
         let mut transport = TransportConfig::default();
         transport.max_idle_timeout(None);
         config.transport_config(Arc::new(transport));
-        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
-        endpoint.set_default_client_config(config);
-        endpoint
+        config
     }
 
     /// A connection of `client`.
@@ -91,12 +112,25 @@ impl Server {
 
     /// The value of a metric.
     pub(crate) fn metric(&self, name: &str) -> f64 {
+        let page = self.metrics();
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name}: {page}")).parse().expect("a number")
+    }
+
+    /// The number of datagrams that ended as `fate`, for any reason.
+    pub(crate) fn ended_as(&self, fate: &str) -> f64 {
+        let name = format!("forebay_datagrams_total{{fate=\"{fate}\"");
+        let page = self.metrics();
+        let values = page.lines().filter(|line| line.starts_with(&name)).filter_map(|line| line.rsplit_once(' '));
+        values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
+    }
+
+    fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(&self.admin).expect("the admin endpoint");
         stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("text");
-        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("{name}: {page}")).parse().expect("a number")
+        page
     }
 
     /// Waits until the metric has this value.
@@ -108,6 +142,19 @@ impl Server {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         panic!("{name} is {}, not {value}", self.metric(name));
+    }
+
+    /// The CPU time of the threads whose names begin with `prefix`.
+    pub(crate) fn cpu_of(&self, prefix: &str) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("it runs");
+        let paths = tasks.map(|task| task.expect("a thread").path());
+        let named =
+            paths.filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(prefix)));
+        let times = named.filter_map(|path| {
+            let stat = fs::read_to_string(path.join("schedstat")).ok()?;
+            stat.split(' ').next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(times.sum())
     }
 
     /// Asks the program to end.
@@ -171,6 +218,14 @@ pub(crate) async fn ask(connection: &Connection, question: &[u8]) -> Result<Vec<
     let answer = patient(receive.read_to_end(1 << 26)).await;
     sending.abort();
     answer
+}
+
+/// The answer to `question`, if the connection has not ended and the answer comes whole.
+pub(crate) async fn try_ask(connection: &Connection, question: &[u8]) -> Option<Vec<u8>> {
+    let (mut send, mut receive) = connection.open_bi().await.ok()?;
+    send.write_all(question).await.ok()?;
+    send.finish().ok()?;
+    receive.read_to_end(1 << 26).await.ok()
 }
 
 /// Asks for `length` bytes, after `micros` of computing.

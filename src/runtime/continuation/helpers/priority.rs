@@ -50,7 +50,7 @@ impl Priorities {
         Priorities { left_real_time: AtomicBool::new(false), denied: AtomicI32::new(0) }
     }
 
-    /// Lets this thread, a helper that starts, [step back](step_back_to). The first error is logged.
+    /// Lets this thread, a helper that starts, [step back](step_back_to). Logs the first error.
     pub(super) fn begin(&self, nice: i32) {
         self.left_real_time.fetch_or(is_real_time(), Ordering::Relaxed);
         if let Err(error) = step_back_to(nice)

@@ -40,8 +40,8 @@ impl<W> Waiting<W> {
         Waiting { pieces: VecDeque::new(), taken_at: Nanos::ZERO, pace: PACE }
     }
 
-    /// How long a piece that comes at `now` is expected to wait: as long as the helpers take for
-    /// all that wait, at their recent pace. If they have stopped, the time since then counts.
+    /// How long a piece that comes at `now` is expected to wait. At their recent pace, helpers take
+    /// this long for all that wait. If they have stopped, the time since then counts.
     pub(super) fn expected(&self, now: Nanos) -> Nanos {
         let Some(oldest) = self.pieces.front() else { return Nanos::ZERO };
         let since = now.minus(self.taken_at.max(oldest.came_at));

@@ -228,7 +228,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 packet.admit(admitted);
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
-                } else if sheds {
+                } else if sheds && !self.running.limits().of(false).keeps(&packet.envelope.stay, self.now) {
                     self.sampling.shed(|| self.common.samples.prefix(peer), &packet.envelope.stay);
                     Fate::ShedWaited
                 } else {

@@ -195,8 +195,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Polled::Waits(Awaited::Event) if !self.common.wait_slots.has_room() => Some(AbortCause::Full),
             // What waits for a helper has asked for room before.
             Polled::Waits(awaited) => {
-                let outside = awaited != Awaited::Child;
-                let wait_slot = slot.wait_slot();
+                let (wait_slot, outside) = (slot.wait_slot(), awaited != Awaited::Child);
                 return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
                     None => Ran::Ended { ran },
                     Some(job) => Ran::Paused { job, resume: Resume::Here, ran },
