@@ -2,13 +2,11 @@
 
 pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, ProtocolArguments, RunArguments, WORKLOAD_DEFAULT};
-use crate::drive::schedule;
 use crate::endpoint::{Endpoint, ServerView, resolve};
 use crate::failure::Failure;
 use crate::lab::workload::{Shape, Workload};
-use crate::profile::{Capture, Chosen, WHOLE_BITS};
+use crate::profile::{Capture, Chosen};
 use crate::replay::Replay;
-use crate::text;
 use forebay::config::Network;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::metrics::Percentile;
@@ -245,22 +243,6 @@ impl Plan {
         format!("{}{then}{}", self.workload.name(), self.arrivals.told())
     }
 
-    /// What to say before the run if replies repeat so little of their requests that those within
-    /// one timeout are alike.
-    pub(crate) fn repeats(&self) -> Option<String> {
-        let (bits, flows) = (self.profile.profile.id_bits(), self.flows);
-        let (timeout, values) = (schedule::timeout(self, &[]), 1_u64 << bits.min(WHOLE_BITS));
-        let after_s = values as f64 * f64::from(flows) / self.rate;
-        (bits < WHOLE_BITS && after_s < timeout.as_secs_f64()).then(|| {
-            format!(
-                "{values} values x {flows} flows at {}/s repeat after {}, within the timeout of {timeout}; a reply that \
-                 takes longer is doubtful: use more --flows, a lower --rate, or a longer {{counter:N}}",
-                text::rate(self.rate),
-                text::time(Some(after_s * 1e6))
-            )
-        })
-    }
-
     /// How many CPUs of this process the server's workers leave to each sending thread and its
     /// receiver; 0 if the number of workers is unknown.
     pub fn spare_cpus(&self) -> usize {
@@ -370,4 +352,35 @@ pub(crate) fn test_plan() -> Plan {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    // Do the workers of a server with CPUs of its own leave this process's CPUs to the pacer?
+    #[test]
+    fn a_server_apart_takes_no_cpu_from_the_pacer() {
+        let plan = Plan { workers: Some(u16::MAX), ..test_plan() };
+        assert_eq!(plan.spare_cpus(), 0, "no machine has that many CPUs to spare");
+        assert_eq!(Plan { workers: Some(1), ..plan.clone() }.spare_cpus(), cpus() - 1);
+        let apart = Plan { server_apart: true, ..plan };
+        assert_eq!(apart.spare_cpus(), cpus());
+        assert_eq!(Plan { threads: 2, ..apart.clone() }.spare_cpus(), cpus() / 2, "they share them");
+        assert_eq!(Plan { workers: None, ..apart }.spare_cpus(), 0, "nobody knows the workers");
+    }
+
+    #[test]
+    fn a_flag_may_repeat_what_the_server_says_but_not_contradict_it() {
+        assert_eq!(agreed("--workers", Some(2), Some(2)).ok(), Some(Some(2)));
+        assert_eq!(agreed("--workers", None, Some(2)).ok(), Some(Some(2)));
+        let error = agreed("--workers", Some(3), Some(2)).expect_err("a contradiction").to_string();
+        assert!(error.contains("--workers is 3") && error.contains("says 2"), "{error}");
+    }
+
+    #[test]
+    fn load_is_the_share_of_capacity() {
+        let plan = Plan { rate: 1_000.0, workload: "fixed:1ms".parse().expect("a form"), ..test_plan() };
+        assert_eq!(plan.load(), Some(0.5));
+        let charged = plan.workload.clone().with_time_beside(Nanos::from_micros(600));
+        let load = Plan { workload: charged, ..plan }.load().expect("workers");
+        assert!((load - 0.8).abs() < 1e-9, "{load}");
+    }
+}

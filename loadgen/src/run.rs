@@ -86,7 +86,7 @@ pub(crate) fn prepare(arguments: &RunArguments) -> Result<Setup, Failure> {
         let _ = writeln!(stderr(), "warning: {warning}");
     }
     let plan = arguments.slo.iter().try_fold(plan, slo::planned)?;
-    if let Some(repeats) = plan.repeats() {
+    if let Some(repeats) = schedule::repeats(&plan) {
         let _ = writeln!(stderr(), "warning: {repeats}");
     }
     Ok((plan, endpoint, interrupt))

@@ -4,6 +4,8 @@
 use crate::failure::Failure;
 use crate::lab::workload::{Arrivals, Workload};
 use crate::plan::Plan;
+use crate::profile::WHOLE_BITS;
+use crate::text;
 use forebay::time::Nanos;
 use std::mem;
 use std::ops::Range;
@@ -21,6 +23,22 @@ pub use crate::lab::workload::Arrival as Request;
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
+}
+
+/// What to say before a run of `plan` if replies repeat so little of their requests that those
+/// within one timeout are alike.
+pub(crate) fn repeats(plan: &Plan) -> Option<String> {
+    let (bits, flows, rate) = (plan.profile.profile.id_bits(), plan.flows, plan.rate);
+    let (timeout, values) = (timeout(plan, &[]), 1_u64 << bits.min(WHOLE_BITS));
+    let after_s = values as f64 * f64::from(flows) / rate;
+    (bits < WHOLE_BITS && after_s < timeout.as_secs_f64()).then(|| {
+        format!(
+            "{values} values x {flows} flows at {}/s repeat after {}, within the timeout of {timeout}; a reply that takes \
+             longer is doubtful: use more --flows, a lower --rate, or a longer {{counter:N}}",
+            text::rate(rate),
+            text::time(Some(after_s * 1e6))
+        )
+    })
 }
 
 /// The place of the request with this number among the requests that one thread sends, which have
@@ -126,6 +144,7 @@ mod tests {
     use super::*;
     use crate::lab::workload::Shape;
     use crate::plan::test_plan;
+    use crate::profile::Chosen;
 
     fn drawn_all(plan: &Plan) -> Vec<Request> {
         draw(plan).unwrap_or_else(|_| panic!("a small schedule"))
@@ -139,6 +158,27 @@ mod tests {
         let slow = Plan { rate: 10.0, duration: Nanos::from_secs(1_000), time_scale: 1_000, ..fast.clone() };
         let stretched = |one: &Request| Request { at: one.at.times(1_000), cost: one.cost.times(1_000), ..*one };
         assert_eq!(drawn_all(&slow), drawn_all(&fast).iter().map(stretched).collect::<Vec<_>>());
+    }
+
+    // Is it said before a run that requests within a timeout are alike, and not where they differ?
+    #[test]
+    fn short_numbers_that_repeat_within_the_timeout_are_told() {
+        let of = |payload: &str, place: &str, flows, timeout_ms| {
+            let place = Some(place.parse().expect("a place"));
+            let profile = Chosen::of_payloads(vec![payload.parse().expect("a payload")], place).expect("one");
+            let timeout = Some(Nanos::from_millis(timeout_ms));
+            repeats(&Plan { profile, flows, rate: 1_000.0, timeout, ..test_plan() })
+        };
+        let told = of("01{counter:1}aabb", "offset:1:1", 1, 1_000).expect("they repeat");
+        assert!(
+            told.starts_with("256 values x 1 flows at 1,000/s repeat after 256 ms, within the timeout of 1s"),
+            "{told}"
+        );
+        assert!(of("00", "none", 999, 1_000).is_some_and(|told| told.starts_with("1 values x 999 flows")));
+        let apart = [of("01{counter:1}", "offset:1:1", 4, 1_000), of("{counter:1}", "prefix:1", 1, 256)];
+        assert_eq!(apart, [None, None]);
+        assert_eq!([of("{counter:2}", "prefix:2", 1, 60_000), of("{counter:8}", "prefix:8", 1, 1 << 40)], [None, None]);
+        assert_eq!(repeats(&test_plan()), None, "the bench protocol has whole numbers");
     }
 
     #[test]
