@@ -301,7 +301,7 @@ pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) 
     }
 }
 
-/// Runs all `cases` in parallel, for tests that mostly wait. What is said in one has the name of the
+/// Runs all `cases` in parallel, for tests that mostly wait. What a case says has the name of the
 /// test.
 pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
     let (body, name) = (&body, thread::current().name().unwrap_or("a test").to_owned());

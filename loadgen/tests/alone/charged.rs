@@ -120,8 +120,8 @@ fn a_search_in_vain_is_paid_for_once() {
     assert!(is_due(median(&mut times)), "{due} after the last reply, and not {times:?}");
 }
 
-// Method: one heavy request of 2 s, which pauses every millisecond: a look in 33 ms, as 33 times the
-// CPU time of a look pass between two. A thread that is late by less than that misses none.
+// Method: one heavy request of 2 s pauses every millisecond. Between two looks 33 times the CPU
+// time of one passes: 33 ms. A thread that is late by less than that misses none.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
     let _alone = alone();

@@ -10,8 +10,8 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// A new cgroup without processes, in the first of these hierarchies that has this file. `None`,
-    /// and skipped, if none has it, or this user may create none.
+    /// A new cgroup without processes, in the first of these hierarchies that has this file.
+    /// `None`, and skipped, if none has it, or this user may create none.
     fn new(hierarchies: [[&str; 2]; 2]) -> Option<Cgroup> {
         let mut refusals = Vec::new();
         for [hierarchy, file] in hierarchies {

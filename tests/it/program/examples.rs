@@ -104,8 +104,8 @@ fn ntp_tells_the_time() {
     await_rejected(&server, "ignored", "management", 2.0);
 }
 
-// Does ntpdate take the answers? It asks only port 123: in a network of the test's own, no server
-// of this host has that port, and each user may bind it.
+// Does ntpdate take the answers? It asks only port 123. In a network of the test's own, no other
+// server has this port, and each user may bind it.
 #[test]
 fn ntpdate_is_content() {
     if !in_own_network("program::examples::ntpdate_is_content") {

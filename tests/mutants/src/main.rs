@@ -160,8 +160,8 @@ fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// At most `count` of `places`, by index. Folders and kinds take turns, so that a small folder counts
-/// as much as a large one; within a turn the order is drawn.
+/// At most `count` of `places`, by index. Folders and kinds take turns, so that a small folder
+/// counts as much as a large one; within a turn the order is drawn.
 fn draw(places: &[Place], count: usize, seed: u64) -> Vec<usize> {
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut order: Vec<_> = (0..places.len()).map(|place| (random.next_u64(), place)).collect();

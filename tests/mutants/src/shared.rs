@@ -1,6 +1,6 @@
 //! Takes over what the tree's own build has made of crates from registries, so that the copy
-//! compiles only the workspace. cargo gives the crates of the copy the names of those of the tree,
-//! so none of them is taken.
+//! compiles only the workspace. Nothing of the workspace is taken: its crates have the same names
+//! in the tree and in the copy.
 
 use crate::copy::Tree;
 use anyhow::{Context, Result};
