@@ -1,7 +1,6 @@
 //! Tests that offer little load, beside one another. Each module asks one question, in its first
 //! line.
 
-mod claims;
 mod golden;
 mod interrupt;
 mod invalid;

@@ -3,6 +3,8 @@
 //! Method: the main README and each README under `src` are read; `tests/release/readme.rs` runs
 //! their commands.
 
+mod claims;
+
 use crate::pages::{
     BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
