@@ -17,7 +17,7 @@ fn claims(root_of_pages: &Path, programs: &Path, arguments: &[&str]) -> (bool, S
 
 #[test]
 fn each_claim_has_a_command_or_a_reason() {
-    let (is_well, said) = claims(&root(), Path::new("/nonexistent"), &["--check"]);
+    let (is_well, said) = claims(root(), Path::new("/nonexistent"), &["--check"]);
     assert!(is_well, "{said}");
 }
 
