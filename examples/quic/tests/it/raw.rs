@@ -12,7 +12,10 @@ use std::time::Duration;
 const ECT_0: i32 = 2;
 
 /// The longest wait for a datagram, unless a timer of the protocol comes first.
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// A client to which nothing comes in so many waits has heard all.
+const QUIET: usize = 5;
 
 pub(crate) struct Raw {
     socket: UdpSocket,
@@ -74,6 +77,15 @@ impl Raw {
         }
         while self.connection.poll().is_some() {}
         received.is_ok()
+    }
+
+    /// Sends and receives until nothing comes for a while.
+    pub(crate) fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < QUIET {
+            self.leaving().0.iter().for_each(|datagram| self.send(datagram));
+            quiet = if self.receive() { 0 } else { quiet + 1 };
+        }
     }
 
     /// Sends and receives until `is_done`.

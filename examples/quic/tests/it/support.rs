@@ -126,11 +126,16 @@ impl Server {
     }
 
     fn metrics(&self) -> String {
+        self.page("/metrics")
+    }
+
+    /// A page of the admin endpoint.
+    pub(crate) fn page(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.admin).expect("the admin endpoint");
-        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
-        let mut page = String::new();
-        stream.read_to_string(&mut page).expect("text");
-        page
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        answer.split_once("\r\n\r\n").expect("a header").1.to_owned()
     }
 
     /// Waits until the metric has this value.
@@ -146,15 +151,23 @@ impl Server {
 
     /// The CPU time of the threads whose names begin with `prefix`.
     pub(crate) fn cpu_of(&self, prefix: &str) -> Duration {
+        let times = self.files_of(prefix, "schedstat").into_iter();
+        Duration::from_nanos(times.filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok()).sum())
+    }
+
+    /// The fields of `/proc/PID/stat` of these threads. No name has spaces.
+    pub(crate) fn stat_of(&self, prefix: &str) -> Vec<Vec<String>> {
+        let stats = self.files_of(prefix, "stat").into_iter();
+        stats.map(|stat| stat.split(' ').map(str::to_owned).collect()).collect()
+    }
+
+    /// The file of each of these threads.
+    fn files_of(&self, prefix: &str, file: &str) -> Vec<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("it runs");
         let paths = tasks.map(|task| task.expect("a thread").path());
-        let named =
-            paths.filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(prefix)));
-        let times = named.filter_map(|path| {
-            let stat = fs::read_to_string(path.join("schedstat")).ok()?;
-            stat.split(' ').next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(times.sum())
+        let is_named =
+            |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(prefix));
+        paths.filter(is_named).filter_map(|path| fs::read_to_string(path.join(file)).ok()).collect()
     }
 
     /// Asks the program to end.
