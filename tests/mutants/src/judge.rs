@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// For how long the tests of one mutant run. A way that every request takes is reached by most
 /// tests, and a mutant that survives the first hundred of them seldom falls later.
-const TESTS_MAX: Duration = Duration::from_secs(60);
+const TESTS_MAX: Duration = Duration::from_secs(30);
 
 pub struct Test<'a> {
     binary: &'a Binary,
