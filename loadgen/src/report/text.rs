@@ -213,7 +213,8 @@ fn bound(value: Option<f64>, validity: Validity, show: impl Fn(Option<f64>) -> S
     format!("{}{}", value.map_or("", |_| validity.sign()), show(value))
 }
 
-fn accounts(plan: &Plan, report: &RunReport) -> String {
+/// The requests by fate.
+fn fates(report: &RunReport) -> String {
     let fates = &report.result.fates;
     let all = [
         (fates.answered, "answered"),
@@ -236,7 +237,11 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
     let ended =
         if some.is_empty() { String::new() } else { format!(": {}; none {}", some.join(", "), none.join(", ")) };
-    let mut text = wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ");
+    wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ")
+}
+
+fn accounts(plan: &Plan, report: &RunReport) -> String {
+    let (mut text, fates) = (fates(report), &report.result.fates);
     let codes: Vec<String> =
         report.result.codes.iter().map(|(code, count)| format!("{} {code}", grouped(*count))).collect();
     if !codes.is_empty() {

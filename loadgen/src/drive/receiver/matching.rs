@@ -104,7 +104,7 @@ mod tests {
     use crate::drive::parts::Parts;
     use crate::drive::schedule::Request;
     use crate::plan::Retrying;
-    use crate::profile::test_datagrams;
+    use crate::profile::{Chosen, test_datagrams};
     use forebay::inside::wire::Status;
 
     const MS: Nanos = Nanos::from_millis(1);
@@ -206,6 +206,29 @@ mod tests {
         assert_eq!(answered(&[(1_469, 1, bits(1_468, 8))]), (vec![Some(1_468)], 1), "that of 0.8 s ago is open");
         assert_eq!(answered(&[(701, 1, bits(700, 8)), (1_469, 1, bits(1_468, 8))]).1, 0, "it has its reply");
         assert_eq!(answered(&[(19_999, 1, bits(700, 16))]), (vec![Some(700)], 0), "16 bits are enough for 20,000");
+    }
+
+    // Are two questions of DNS alike whose identifiers have wrapped, and not if their names differ?
+    // Method: the last of 65,537 questions is answered while the first one is open.
+    #[test]
+    fn identifiers_of_dns_that_wrap_are_doubtful() {
+        const LAST: u64 = 1 << 16;
+        for (names, doubtful) in [("a A\n", 1), ("a A\nb A\nc A\n", 0)] {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), names).expect("written");
+            let chosen: Chosen = format!("dns={}", file.path().display()).parse().expect("questions");
+            let datagrams = Datagrams { profile: &*chosen.profile, ..test_datagrams(7) };
+            let request = |id| Request { at: Nanos::from_micros(id), cost: Nanos::ZERO, flow: 0, class: 0 };
+            let schedule: Vec<Request> = (0..=LAST).map(request).collect();
+            let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
+            let mut reply = Vec::new();
+            datagrams.write(LAST, 0, &schedule[LAST as usize], &mut reply);
+            reply[2] |= 0x80;
+            let told = datagrams.profile.read(datagrams.common, &reply).expect("a reply");
+            let mut matching = Matching::new(1);
+            let found = matching.request(&clients, LAST + 1, (0, MS.times(1_000)), (datagrams, &reply, &told));
+            assert_eq!((found, matching.doubtful), (Some(LAST as usize), doubtful), "{names}");
+        }
     }
 
     // Is a reply that came before a request was sent not that of the request, however late we read
