@@ -214,8 +214,8 @@ mod tests {
     // Does one run that stood still leave time for the other rounds?
     #[test]
     fn one_long_run_does_not_end_a_comparison() {
-        let (made, not_made) = made(|number| (if number == 1 { 15_000 } else { 4_300 }, true));
-        assert_eq!((made, not_made), (rounds(5), 0));
+        let (made, not_made) = made(|number| (if number == 1 { 25_000 } else { 4_300 }, true));
+        assert_eq!((made, not_made), (rounds(4), 4));
     }
 
     // Are runs that do not count repeated with the next seeds, after the others, while time is left?

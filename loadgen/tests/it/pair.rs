@@ -39,7 +39,8 @@ fn two_servers_of_the_bench_protocol() {
     let order: Vec<_> = runs.iter().map(|run| (run["arm"].as_str(), run["seed"].as_u64())).collect();
     let [a, b] = [a, b].map(|address| address.to_string());
     let expected = [1, 2, 3].map(|seed| [&a, &b].map(|arm| (Some(&arm[..]), Some(seed)))).concat();
-    assert_eq!(order, expected, "{text}");
+    // Runs that do not count are repeated after the others.
+    assert_eq!(order[..6], expected, "{text}");
     assert_eq!(runs[0]["sent"], runs[1]["sent"], "the same requests");
     let verdict = &report["verdicts"][0];
     assert_eq!((&verdict["policy"], &verdict["against"]), (&json!(b), &json!(a)));

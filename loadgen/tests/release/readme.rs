@@ -75,10 +75,17 @@ fn compare_shows_each_policy_and_what_the_readme_says() {
     // Sentences are wrapped.
     let said: Vec<Said> = read("README.md").replace("\n  ", " ").lines().filter_map(Said::of).collect();
     assert_eq!(said.len(), verdicts.len(), "the README quotes each verdict of the command: {said:?}");
+    let percentiles = ["p50", "p90", "p99", "p99.9"];
     for (said, verdict) in said.iter().zip(verdicts) {
-        let named =
+        let [class, percentile, against] =
             [&verdict["class"], &verdict["percentile"], &verdict["against"]].map(|name| name.as_str().unwrap_or("?"));
-        assert_eq!([said.class.as_str(), &said.percentile, &said.against], named, "README.md is of another command");
+        assert_eq!([said.class.as_str(), &said.against], [class, against], "README.md is of another command");
+        let rank = |of: &str| percentiles.iter().position(|percentile| *percentile == of).expect("a percentile");
+        assert!(rank(percentile) <= rank(&said.percentile), "README.md is of another command: {verdict}");
+        // A late host may leave a verdict at a lower percentile only.
+        if percentile != said.percentile {
+            continue;
+        }
         let end = |key: &str, open: f64| verdict[key].as_f64().unwrap_or(open);
         let (low, high) = (end("low", 0.0), end("high", f64::INFINITY));
         let overlap = said.low <= high && low <= said.high;

@@ -133,6 +133,14 @@ mod tests {
             sharpest(all.collect()).len()
         };
         assert_eq!([5, 4, 3, 2, 0].map(rounds), [5, 4, 3, 5, 5]);
+        // Bounds from disturbed rounds would leave one end.
+        let [own, other] = [2.0, 1.0].map(|took| {
+            let within = |seed| if seed < 3 { known(took) } else { Interval { low: 0.0, high: took } };
+            Seen { made: 5, known: (0..5).map(|seed| (seed, within(seed))).collect() }
+        });
+        let Ratio { rounds, mean, interval: Interval { low, high }, .. } = Ratio::of(&own, &other, 5);
+        assert_eq!((rounds, mean.is_some()), (3, true));
+        assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
     }
 
     /// What an arm says whose runs have these seeds, in each of which the percentile is `of` its

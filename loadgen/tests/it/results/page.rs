@@ -28,5 +28,7 @@ fn a_run_draws_its_classes_and_its_seconds() {
     let charts = text("charts");
     assert_eq!(charts.matches(" of each class  ∞ ").count(), 2, "{charts}");
     let table = text("table");
-    assert!(table.contains(" ∞") && table.contains("short, latency") && table.contains(", slowdown"), "{table}");
+    // Where the host was late, a figure is an upper bound.
+    let is_infinite = [" ∞", " <∞"].iter().any(|cell| table.contains(cell));
+    assert!(is_infinite && table.contains("short, latency") && table.contains(", slowdown"), "{table}");
 }
