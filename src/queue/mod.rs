@@ -133,6 +133,11 @@ impl<T> ObjectPool<T> {
         self.free.pop().map(|item| Pooled { item: Some(item), pool: self })
     }
 
+    /// Takes all free objects out, for good, and gives each to `end`.
+    pub fn empty(&self, end: impl FnMut(Box<T>)) {
+        std::iter::from_fn(|| self.free.pop()).for_each(end);
+    }
+
     /// The number of objects in use; exact while no object is acquired or returned.
     pub fn in_use(&self) -> usize {
         self.free.capacity() - self.free.len()

@@ -10,6 +10,7 @@ use super::path::packet::{Make, Packet};
 use crate::config::{Burn, Config};
 use crate::handler::Service;
 use crate::net::{KernelLink, Link, Socket};
+use crate::runtime::continuation::guarded;
 use crate::sched::{WorkerId, turn};
 
 /// A kind of core, as a worker's access to sockets on it.
@@ -46,6 +47,8 @@ pub(super) fn engine<'s, 'e, 'c, C: Cores, H: Service, M: Make<Packet<'s, H::Tic
     common: &'c Common<'s, 'e, H, M>,
     worker: WorkerId,
 ) -> Engine<'s, 'e, 'c, H, M, C> {
-    let link = KernelLink::new(config.io, common.serving.addresses.len(), H::joins, H::TRANSPORT);
+    // What panics has joined nothing: each datagram is then a request, and has a fate, of its own.
+    let joins = |first: &[u8], next: &[u8]| guarded(|| H::joins(first, next)).unwrap_or(false);
+    let link = KernelLink::new(config.io, common.serving.addresses.len(), joins, H::TRANSPORT);
     Engine::new(common, worker, board.metrics.recorder(worker), C::on(link))
 }

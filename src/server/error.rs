@@ -19,8 +19,8 @@ pub enum ServeError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// This system or program does not provide what the settings ask for. The text names the
-    /// setting and what is allowed.
+    /// This system or program does not provide what the settings ask for, or the service panicked
+    /// while it made its shards. The text names the setting and what is allowed.
     #[error("{0}")]
     Unavailable(String),
     /// The sockets of the running server could not be taken over.

@@ -24,6 +24,7 @@ use crate::handler::Service;
 use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::queue::ObjectPool;
+use crate::runtime::continuation::{Panic, discard, guarded};
 use crate::sched::overload::WaitLimits;
 use crate::time::clock;
 use std::net::SocketAddr;
@@ -264,9 +265,9 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Name`] if a name in [`Service::CLASS_NAMES`] or [`Service::REASON_NAMES`] is
-    /// not allowed. [`ServeError::Admin`] if the endpoint fails. [`ServeError::Unavailable`] with
-    /// `burn = "sleep"`, which only the bench server supports. Others when the kernel refuses
-    /// threads or readiness queues.
+    /// not allowed. [`ServeError::Admin`] if the endpoint fails. [`ServeError::Unavailable`] if
+    /// [`Service::shard`] or the default of a ticket panics, or with `burn = "sleep"`, which only
+    /// the bench server supports. Others when the kernel refuses threads or readiness queues.
     pub fn run<H: Service>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_as::<KernelLink, H>(handler)
     }
@@ -288,11 +289,22 @@ impl Server {
             self.start.bound.listening.group.be_transport()?;
         }
         let (count, config) = (self.start.packets, &self.start.bound.config);
-        let packets = ObjectPool::new(count, |number| PacketBody::new(number, config.datagram_max));
+        let packet = |number| PacketBody::new(number, config.datagram_max);
+        let packets = made("a ticket", || ObjectPool::new(count, packet))?;
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
-        let requests = Serving::new(handler, &self.start.bound.spawning.0.outside, self.udp_addresses(), credit, count);
-        life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving)
+        let outside = &self.start.bound.spawning.0.outside;
+        let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, count))?;
+        let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving);
+        // Tickets are dropped one by one: a panic on the way keeps no other one.
+        packets.empty(discard);
+        report
     }
+}
+
+/// What `make` makes with the service's own code, before the first request.
+fn made<T>(what: &str, make: impl FnOnce() -> T) -> Result<T, ServeError> {
+    let said = |panic: Panic| format!("the service cannot make {what}: it panicked: {}", panic.message());
+    guarded(make).map_err(|panic| ServeError::Unavailable(said(panic)))
 }
 
 impl fmt::Debug for Server {

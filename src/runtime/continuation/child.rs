@@ -142,48 +142,12 @@ impl<T: Send + 'static> Child<T> {
 
 impl<T: Send + 'static> AnyChild for Child<T> {
     fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)> {
-        let mut work = self.work.begin()?;
-        work.begun = true;
-        let waker = Waker::from(Arc::clone(&self));
-        let mut waiter = Some(Arc::clone(&self) as Arc<dyn Waiter>);
-        let limits = Limits { ask_at, expires_at: self.expires_at };
-        let mut since = start;
-        let result = loop {
-            let wakes_anywhere = self.outside.is_some();
-            let terms = Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere };
-            let (polled, joined) = poll(work.future.as_mut(), terms);
-            let end = now();
-            // Ordering: relaxed. Only the worker that polls the child adds. The lock around the
-            // work makes the sum visible to the next worker.
-            self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
-            since = end;
-            match polled {
-                Polled::Ended(value) => break Ok(value),
-                Polled::Paused { .. } | Polled::Waits(_) if self.outcome.is_closed() => {
-                    break Err(AbortCause::Cancelled);
-                }
-                Polled::Paused { resume } => {
-                    self.work.pause(work);
-                    return Some((self, resume));
-                }
-                Polled::Waits(_) => {
-                    let parked = self.work.park(work);
-                    // The handle may have been dropped before the work was put back.
-                    if self.outcome.is_closed() {
-                        discard(self.work.withdraw(|_| true));
-                    }
-                    if parked {
-                        return None;
-                    }
-                    work = self.work.begin()?;
-                }
-                Polled::Panicked(_) => break Err(AbortCause::Failed),
-                Polled::Aborted(cause) => break Err(cause),
-            }
+        let Some(resume) = self.run_slice(start, ask_at, now) else {
+            // If nothing else has it, this drops the future or its result.
+            discard(self);
+            return None;
         };
-        discard(work);
-        self.end(result);
-        None
+        Some((self, resume))
     }
 
     fn abort(self: Arc<Self>, cause: AbortCause) {
@@ -204,6 +168,54 @@ impl<T: Send + 'static> AnyChild for Child<T> {
     fn queued(&self, now: Nanos) {
         // Ordering: relaxed, because the push into the queue publishes it.
         self.ready_at.store(now.get(), Ordering::Relaxed);
+    }
+}
+
+impl<T: Send + 'static> Child<T> {
+    /// Runs the child until it ends, waits, or pauses; only then it returns how to resume.
+    fn run_slice(self: &Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<Resume> {
+        let mut work = self.work.begin()?;
+        work.begun = true;
+        let waker = Waker::from(Arc::clone(self));
+        let mut waiter = Some(Arc::clone(self) as Arc<dyn Waiter>);
+        let limits = Limits { ask_at, expires_at: self.expires_at };
+        let mut since = start;
+        let result = loop {
+            let wakes_anywhere = self.outside.is_some();
+            let terms = Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere };
+            let (polled, joined) = poll(work.future.as_mut(), terms);
+            let end = now();
+            // Ordering: relaxed. Only the worker that polls the child adds. The lock around the
+            // work makes the sum visible to the next worker.
+            self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
+            since = end;
+            match polled {
+                Polled::Ended(value) => break Ok(value),
+                Polled::Paused { .. } | Polled::Waits(_) if self.outcome.is_closed() => {
+                    break Err(AbortCause::Cancelled);
+                }
+                Polled::Paused { resume } => {
+                    self.work.pause(work);
+                    return Some(resume);
+                }
+                Polled::Waits(_) => {
+                    let parked = self.work.park(work);
+                    // The handle may have been dropped before the work was put back.
+                    if self.outcome.is_closed() {
+                        discard(self.work.withdraw(|_| true));
+                    }
+                    if parked {
+                        return None;
+                    }
+                    work = self.work.begin()?;
+                }
+                Polled::Panicked(_) => break Err(AbortCause::Failed),
+                Polled::Aborted(cause) => break Err(cause),
+            }
+        };
+        discard(work);
+        self.end(result);
+        None
     }
 }
 

@@ -21,7 +21,7 @@
 
 mod handed_over;
 
-use super::{Outside, Ready, lock};
+use super::{Outside, Ready, discard, lock};
 use crate::time::{Nanos, clock};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -80,6 +80,13 @@ struct Own {
     /// Whether an event of this shard is in progress.
     fires: bool,
     is_listed: bool,
+}
+
+/// Messages that no shard has had are dropped one by one, as [`discard`] does.
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.messages.drain(..).for_each(discard);
+    }
 }
 
 /// Wakes a worker once a timer is due.

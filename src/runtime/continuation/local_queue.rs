@@ -6,6 +6,7 @@
 //! and spawned work. After a push they wake a sleeper. Every search begins with this queue, so
 //! section 1 of `runtime/sleep/README.md` applies to it.
 
+use super::poll::discard;
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
 use crossbeam_queue::ArrayQueue;
@@ -79,7 +80,7 @@ impl LocalQueue {
 impl Drop for LocalQueue {
     fn drop(&mut self) {
         // Taken out before it is dropped, because the drop may ask for the runtime id.
-        drop(LOCAL.take());
+        discard(LOCAL.take());
         READY.set(false);
     }
 }

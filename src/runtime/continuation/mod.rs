@@ -34,7 +34,7 @@ pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use poll::{Awaited, Panic, Polled, Terms, discard, guarded, is_contained, panic_message, poll};
+pub(crate) use poll::{Awaited, Panic, Polled, Terms, discard, exchange, guarded, is_contained, panic_message, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::{fmt, thread};
+use std::{fmt, mem, thread};
 
 /// The arguments of one poll.
 pub(crate) struct Terms<'a> {
@@ -154,7 +154,16 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
 /// because its own drop could panic again.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
-        std::mem::forget(payload);
+        mem::forget(payload);
+    }
+}
+
+/// Puts `value` into `place`, and drops what was there as [`discard`] does.
+#[inline]
+pub(crate) fn exchange<X>(place: &mut X, value: X) {
+    let before = mem::replace(place, value);
+    if mem::needs_drop::<X>() {
+        discard(before);
     }
 }
 

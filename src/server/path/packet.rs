@@ -9,7 +9,7 @@ use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Serv
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
-use crate::runtime::continuation::{Due, Events, Outside, lock};
+use crate::runtime::continuation::{Due, Events, Outside, exchange, lock};
 use crate::sched::overload::Stay;
 use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
@@ -74,7 +74,7 @@ impl<T: Default> PacketBody<T> {
         let most = self.reply.len();
         // Its identity and its shard count once it is certain that it is to be served.
         let Admitted { ticket, class, shard: _, identity: _, deadline, cost, reply_limit, validated } = admitted;
-        self.ticket = ticket;
+        exchange(&mut self.ticket, ticket);
         let envelope = &mut self.envelope;
         let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
         envelope.stay = Stay { expires_at, deadline, cost, ..envelope.stay };
@@ -257,6 +257,8 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
                 self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - length);
             }
         }
+        // While the packet is still held: this is code of the service, and may panic.
+        drop(own);
         let packet = held.packet.take().expect("only drop takes it otherwise");
         self.states.give_back(packet.shard, held.shared.take());
         // There is nothing left in it to drop, which would cost a call.

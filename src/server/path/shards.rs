@@ -14,7 +14,7 @@
 //! long the list is, and allocates nothing.
 
 use crate::handler;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{discard, lock};
 use crossbeam_utils::CachePadded;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -182,6 +182,13 @@ impl<S> States<S> {
     }
 }
 
+/// Each state is dropped by itself, as [`discard`] does: a panic on the way keeps no other one.
+impl<S> Drop for States<S> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|place| discard(lock(place).take()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +251,25 @@ mod tests {
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(shards.set_aside(), 32);
+    }
+
+    // Do senders without a key spread, by their hosts and by their ports, each always to the same
+    // shard? Else one worker would serve all of them, one after the other.
+    #[test]
+    fn senders_are_spread_by_a_hash() {
+        let shards = Shards::<()>::new(1_024, 0, [0, 0]);
+        let hosts = |number: u16| SocketAddr::from(([10, 0, number.to_be_bytes()[0], number.to_be_bytes()[1]], 53));
+        let ports = |number: u16| SocketAddr::from(([192, 0, 2, 1], 1_024 + number));
+        for sender in [&hosts as &dyn Fn(u16) -> SocketAddr, &ports] {
+            let mut met = vec![0; 1_024];
+            for peer in (0..4_096).map(sender) {
+                met[shards.of_peer(&peer) as usize] += 1;
+                assert_eq!(shards.of_peer(&peer), shards.of_peer(&peer));
+            }
+            // Of four for each shard, one in fifty shards gets none.
+            assert!(met.iter().filter(|count| **count > 0).count() > 900, "{met:?}");
+            assert!(met.iter().all(|count| *count < 24), "{met:?}");
+        }
     }
 
     // Do flows spread, each always to the same shard?

@@ -7,6 +7,7 @@ mod handler_api;
 pub(crate) mod handlers;
 mod messages;
 mod mistakes;
+mod panics;
 mod reasons;
 mod repeats;
 mod sends;
