@@ -158,3 +158,60 @@ impl Controller {
         rules.differ(&self.in_force).then_some(rules)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: [Seen; 2] = [
+        // A queue stands, and all that came in vain is shed.
+        Seen { standing: Standing::Fresh, shed: [1_000_000; 2], received: 1_001_000, lost: 0, is_busy: true },
+        // Sockets are full.
+        Seen { standing: Standing::None, shed: [0; 2], received: 1_000, lost: 1_000_000, is_busy: true },
+    ];
+    const GOOD: Seen = Seen { standing: Standing::None, shed: [0; 2], received: 1_000, lost: 0, is_busy: true };
+    const FLOOD: u64 = 7;
+
+    /// The share of a flood, and of another source, after one period more.
+    fn shares(controller: &mut Controller, seen: &Seen) -> [f64; 2] {
+        let sample = |prefix, count| Sample { prefix, validated: false, part: Part::Later, count };
+        let unbegun = Sample { part: Part::Unbegun { requests: 1_000_000.0 }, ..sample(FLOOD, 1) };
+        let read =
+            |take: &mut dyn FnMut(Sample)| [sample(FLOOD, 5_000), unbegun, sample(1, 10)].into_iter().for_each(take);
+        if let Some(rules) = controller.decide(seen, read, &WaitLimits::NONE) {
+            controller.in_force = rules;
+        }
+        [FLOOD, 1].map(|prefix| controller.in_force.share(prefix))
+    }
+
+    // Is one bad period no reason to turn a source away, such as a pause of the host, however often
+    // it comes? Is a second one in a row, by queues as by full sockets?
+    #[test]
+    fn the_gate_closes_after_two_bad_periods_in_a_row() {
+        for bad in BAD {
+            let mut controller = Controller::new(5_000.0, 0.1, 1.0);
+            for seen in [bad, GOOD, bad, GOOD, GOOD, bad] {
+                assert_eq!(shares(&mut controller, &seen), [1.0; 2], "{seen:?}");
+                assert!(controller.is_open());
+            }
+            let shares: Vec<_> = (0..4).map(|_| shares(&mut controller, &bad)).collect();
+            assert!(
+                !controller.is_open() && shares[3][0] < 0.1 && shares.iter().all(|[_, other]| *other == 1.0),
+                "{shares:?}"
+            );
+        }
+    }
+
+    // Is a part of each source still let in, however long and however great a flood is? Else the
+    // server would not see that it has ended.
+    #[test]
+    fn no_share_falls_to_nothing() {
+        for bad in BAD {
+            let mut controller = Controller::new(5_000.0, 0.1, 1.0);
+            for period in 0..200 {
+                let [flood, other] = shares(&mut controller, &bad);
+                assert!(flood >= 0.02 && other == 1.0, "{flood} {other} in period {period}");
+            }
+        }
+    }
+}

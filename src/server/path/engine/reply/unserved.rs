@@ -117,18 +117,22 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         affords || status == Status::ShedDraining
     }
 
-    /// How long a client should wait before it repeats a request that ended with `status`: until
-    /// all that waits now has left, served or shed. No queue is longer than the bound; where a
-    /// request expired, it is about as long as that request waited. Where a queue was full, nothing
-    /// is known but the bound.
     fn retry_after(&mut self, envelope: &Envelope, status: Status) -> Nanos {
         let bound = self.running.limits().of(envelope.stay.has_begun()).bound;
-        match status {
-            Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
-            Status::ShedWaited | Status::ShedQueueFull => bound,
-            Status::ShedExpired => envelope.stay.wait(self.now).min(bound),
-            _ => Nanos::ZERO,
-        }
+        retry_after(status, envelope.stay.wait(self.now), bound)
+    }
+}
+
+/// How long a client should wait before it repeats a request that waited for `wait` and ended with
+/// `status`. By then, all that waits now has left. No queue is longer than `bound`. If the request
+/// expired, the queue is about as long as that request waited. If a queue was full, nothing is
+/// known but the bound.
+fn retry_after(status: Status, wait: Nanos, bound: Nanos) -> Nanos {
+    match status {
+        Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
+        Status::ShedWaited | Status::ShedQueueFull => bound,
+        Status::ShedExpired => wait.min(bound),
+        _ => Nanos::ZERO,
     }
 }
 
@@ -150,6 +154,25 @@ fn affords_answer(state: &mut u64, now: Nanos, takes: Nanos) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Is a client told to wait until the queue has left? That is the bound, or the wait of its own
+    // request if that expired. Is nothing said if no bound is known, or if a repeat would not help?
+    #[test]
+    fn a_client_is_told_when_to_try_again() {
+        let (wait, bound) = (Nanos::from_millis(30), Nanos::from_millis(200));
+        for status in Status::ALL {
+            let hints = [(wait, bound), (bound, wait), (wait, Nanos::MAX)].map(|(wait, bound)| {
+                let hint = retry_after(status, wait, bound);
+                (hint, status)
+            });
+            let expected = match status {
+                Status::ShedWaited | Status::ShedQueueFull => [bound, wait, Nanos::ZERO],
+                Status::ShedExpired => [wait; 3],
+                _ => [Nanos::ZERO; 3],
+            };
+            assert_eq!(hints, expected.map(|hint| (hint, status)));
+        }
+    }
 
     // Do answers take a tenth of the time, however much is shed, and a tenth of a second's worth at
     // once after a silence?
