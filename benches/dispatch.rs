@@ -56,6 +56,7 @@ use sched::overload::{Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
 use server::path::common::Common;
 use server::path::engine::Engine;
+use server::path::horizon::Horizon;
 use server::path::job::{Job, Slot, WaitSlots};
 use server::path::packet::{Make, Packet, PacketBody, Serving};
 use server::path::repeats::Repeats;
@@ -133,6 +134,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
         repeats: Repeats::new(640),
         shards: Shards::new(STATELESS, PACKETS, [64, SET_ASIDE_OF_SHARD]),
+        horizon: Horizon::new(1, 1),
         outside,
         runtime_id,
         classified: false,

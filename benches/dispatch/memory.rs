@@ -63,6 +63,10 @@ impl Socket {
     pub(crate) fn new(request: &[u8], waiting: usize, batch: usize) -> Socket {
         Socket { request: request.into(), waiting: AtomicUsize::new(waiting), batch, address: 0 }
     }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// A datagram, with the fields that the engine reads.

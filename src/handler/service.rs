@@ -83,14 +83,16 @@ pub trait Service: Sync {
     /// Whether two datagrams of one sender may form one request: `first`, and `next`, which came
     /// right after it. Neither is checked yet. With `--io gro`, datagrams that a sender has sent at
     /// once are then one request of up to `--datagram-max` bytes, and count as one.
-    /// [`Request::segments`] divides it. By default each datagram is a request of its own.
+    /// [`Request::segments`] divides it. By default each datagram is a request of its own, and so
+    /// it is if this function panics.
     fn joins(first: &[u8], next: &[u8]) -> bool {
         let _ = (first, next);
         false
     }
 
     /// Makes the state of shard `number`, below [`Service::SHARDS`]. The server calls it for each
-    /// shard before it serves the first request.
+    /// shard before it serves the first request. If it panics then,
+    /// [`Server::run`](crate::server::Server::run) returns an error.
     fn shard(&self, number: usize) -> Self::Shard;
 
     /// Decides whether to serve a datagram; see [`Handler::admit`].
@@ -166,7 +168,9 @@ impl<'a> Out<'a> {
     /// it is already due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
-    /// that gives way to fresh ones. It takes its turn in the shard as a request does, has no
+    /// that gives way to fresh ones. It waits for up to half a second more while datagrams that
+    /// came before its time are not in their shards yet. So a pause of the process makes no peer
+    /// silent that has sent in time. A timer takes its turn in the shard as a request does, has no
     /// packet until then, and is never shed. Timers of a shard that are due together count as one
     /// received datagram with one fate. A stop or a hand-over drops all timers.
     ///

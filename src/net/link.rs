@@ -29,6 +29,9 @@ pub trait Link {
     /// See [`Receiver::receive`].
     fn receive<'b>(&mut self, socket: &Self::Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize>;
 
+    /// See [`Socket::holds`].
+    fn holds(&self, socket: &Self::Socket) -> bool;
+
     /// See [`Receiver::datagrams`].
     fn datagrams(&self) -> &[Datagram];
 
@@ -73,6 +76,10 @@ impl Link for KernelLink {
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.last = socket.address;
         self.addresses[self.last].0.receive(socket, buffers)
+    }
+
+    fn holds(&self, socket: &Socket) -> bool {
+        socket.holds()
     }
 
     fn datagrams(&self) -> &[Datagram] {

@@ -211,10 +211,8 @@ impl Group {
 
     /// Whether a datagram waits in any socket, by one system call. Also true if the call fails.
     pub fn has_waiting(&self) -> bool {
-        let mut sockets: Vec<_> =
-            self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
-        let readable = |socket: &PollFd<'_>| socket.revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
-        poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
+        let mut sockets: Vec<_> = self.sockets.iter().map(for_receive).collect();
+        poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(is_readable)
     }
 
     /// Disconnects the sockets from the network: datagrams to the addresses find no socket, so the
@@ -235,6 +233,14 @@ impl Group {
             socket.inner().connect(&SockAddr::from(SocketAddr::new(own, address.port())))
         })
     }
+}
+
+fn for_receive(socket: &Socket) -> PollFd<'_> {
+    PollFd::new(socket.as_fd(), PollFlags::POLLIN)
+}
+
+fn is_readable(socket: &PollFd<'_>) -> bool {
+    socket.revents().is_some_and(|events| events.contains(PollFlags::POLLIN))
 }
 
 /// A non-blocking socket of a group.
@@ -261,6 +267,12 @@ impl Socket {
         let inner = UdpSocket::from(socket);
         let inode = nix::sys::stat::fstat(&inner)?.st_ino;
         Ok(Socket { inner, inode, address, without_gso: AtomicBool::new(false) })
+    }
+
+    /// Whether a datagram waits in the socket. False if the system call fails.
+    pub fn holds(&self) -> bool {
+        let mut polled = [for_receive(self)];
+        poll(&mut polled, PollTimeout::ZERO).is_ok() && is_readable(&polled[0])
     }
 
     fn inner(&self) -> SockRef<'_> {

@@ -240,6 +240,10 @@ impl Link for CoreLink {
         Ok(count)
     }
 
+    fn holds(&self, socket: &Socket) -> bool {
+        self.link.holds(socket)
+    }
+
     fn datagrams(&self) -> &[Datagram] {
         &self.datagrams
     }

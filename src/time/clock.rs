@@ -75,6 +75,14 @@ pub(crate) mod in_virtual_time {
         NOW.get()
     }
 
+    /// Calls `call` with the calling thread's clock back at `then`. So a worker whose job has ended
+    /// in the future does not act on that before the others have come there.
+    pub(crate) fn at(then: Nanos, call: impl FnOnce()) {
+        let now = NOW.replace(Some(then));
+        call();
+        NOW.set(now);
+    }
+
     /// Sets the calling thread's clock to `now`; `None` = back to the kernel's clock.
     pub(crate) fn set(now: Option<Nanos>) {
         NOW.set(now);

@@ -9,6 +9,9 @@
 //! are in the queue `listed`. Busy workers check [`Events::is_due`] in each turn. If all workers
 //! sleep, [`Events::ring`] wakes one for a timer, and [`Events::tell`] wakes one for a message.
 //!
+//! A timer that is due fires only once the engine [allows](Events::allow) its time: datagrams that
+//! came before it go first. Until then, the alarm wakes a worker each millisecond.
+//!
 //! No timer is lost. A thread that arms a timer writes its time first to `due`, then to `next`. A
 //! worker that fires timers, and the alarm, first reset `next`, then read `due`. So they see the
 //! new time in `due`, or the time remains in `next`. The alarm writes `waits_until` before it reads
@@ -40,6 +43,10 @@ const TIMERS_MAX: usize = 1 << 14;
 /// The most messages that wait for one shard: as many as it handles in a few turns.
 pub(crate) const MESSAGES_MAX: usize = 256;
 
+/// When the alarm wakes a worker again for timers that may not fire yet. Its clock is no finer, and
+/// workers that are busy look in each turn.
+const AGAIN: Nanos = Nanos::from_millis(1);
+
 /// The time of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
 
@@ -62,6 +69,8 @@ pub(crate) struct Events {
     due: Box<[AtomicU64]>,
     /// The shards that have messages and no event in progress; each at most once.
     listed: ArrayQueue<u32>,
+    /// Timers up to this time, in ns, may fire.
+    allowed: AtomicU64,
     alarm: Alarm,
     outside: Arc<Outside>,
     /// Whether shards get no more events.
@@ -93,6 +102,8 @@ impl Drop for Own {
 struct Alarm {
     /// A time in ns that is not later than the earliest timer of any shard.
     next: CachePadded<AtomicU64>,
+    /// While timers that are due may not fire yet, when to try again, in ns; otherwise 0.
+    held_until: AtomicU64,
     /// Until when the alarm waits, in ns; 0 while it waits for a worker to come.
     waits_until: AtomicU64,
     /// Notified when `next` becomes earlier than `waits_until`, or when a worker has come.
@@ -111,8 +122,10 @@ impl Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
             listed: ArrayQueue::new(shards.max(1)),
+            allowed: AtomicU64::new(NEVER),
             alarm: Alarm {
                 next: CachePadded::new(AtomicU64::new(NEVER)),
+                held_until: AtomicU64::new(0),
                 waits_until: AtomicU64::new(0),
                 changed: Notify::new(),
                 rings: AtomicBool::new(false),
@@ -200,9 +213,23 @@ impl Events {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Calls `begin` for each shard for which something is due at `now`, unless an event of the
-    /// shard is in progress. The arguments are the shard, and whether messages wait there. `begin`
-    /// returns whether it has begun an event; if so, call [`Events::fired`] at the event's end.
+    /// A time that is not later than the earliest timer.
+    pub(crate) fn next_timer(&self) -> Nanos {
+        Nanos::new(self.alarm.next.load(Ordering::Relaxed))
+    }
+
+    /// Lets timers fire up to this time, and no others. To be called before [`Events::fire`].
+    pub(crate) fn allow(&self, until: Nanos) {
+        // Ordering: relaxed. A worker that reads an earlier value leaves a timer to the next look.
+        self.allowed.store(until.get(), Ordering::Relaxed);
+    }
+
+    /// Calls `begin` for each shard for which something is due at `now` and [allowed], unless an
+    /// event of the shard is in progress. The arguments are the shard, and whether messages wait
+    /// there. `begin` returns whether it has begun an event; if so, call [`Events::fired`] at the
+    /// event's end.
+    ///
+    /// [allowed]: Events::allow
     pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
         if self.closed.load(Ordering::Relaxed) {
             return;
@@ -218,16 +245,24 @@ impl Events {
         if self.alarm.next.load(Ordering::Relaxed) > now.get() || self.alarm.stopped.load(Ordering::Relaxed) {
             return;
         }
+        let until = now.min(Nanos::new(self.allowed.load(Ordering::Relaxed)));
+        if self.alarm.next.load(Ordering::Relaxed) > until.get() {
+            return self.alarm.hold(now);
+        }
+        self.alarm.release();
         // Ordering: see the head of this file.
         self.alarm.next.swap(NEVER, Ordering::SeqCst);
         let mut next = NEVER;
         for (shard, due) in self.due.iter().enumerate() {
             let shard_due = due.load(Ordering::SeqCst);
-            if shard_due > now.get() {
+            if shard_due > until.get() {
                 next = next.min(shard_due);
                 continue;
             }
             self.fire_one(shard as u32, lock(&self.shards[shard]), |shard| begin(shard, false));
+        }
+        if next <= now.get() {
+            self.alarm.hold(now);
         }
         self.alarm.lower(next);
     }
@@ -243,13 +278,13 @@ impl Events {
 
     /// Wakes a worker whenever a timer is due, until [`Events::stop`].
     pub(crate) async fn ring(self: Arc<Events>) {
-        let Alarm { next, waits_until, changed, stopped, .. } = &self.alarm;
+        let Alarm { waits_until, changed, stopped, .. } = &self.alarm;
         while !stopped.load(Ordering::Relaxed) {
-            let (until, now) = (next.load(Ordering::SeqCst), clock::now());
+            let (until, now) = (self.alarm.rings_at(), clock::now());
             let wait = Nanos::new(until).minus(now);
             if wait > Nanos::ZERO {
                 waits_until.store(until, Ordering::SeqCst);
-                if next.load(Ordering::SeqCst) >= until {
+                if self.alarm.rings_at() >= until {
                     let _ = timeout(wait.into(), changed.notified()).await;
                 }
                 continue;
@@ -298,6 +333,7 @@ impl Events {
             return Some(Due::Message(message));
         }
         if !self.alarm.stopped.load(Ordering::Relaxed) {
+            let now = now.min(Nanos::new(self.allowed.load(Ordering::Relaxed)));
             own.order.first().filter(|(when, _)| *when <= now)?;
             let (_, key) = own.order.pop_first()?;
             own.times.remove(&key);
@@ -341,6 +377,24 @@ impl Alarm {
     fn lower(&self, time: u64) {
         self.next.fetch_min(time, Ordering::SeqCst);
         if time < self.waits_until.load(Ordering::SeqCst) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// When to wake a worker, in ns.
+    fn rings_at(&self) -> u64 {
+        self.next.load(Ordering::SeqCst).max(self.held_until.load(Ordering::SeqCst))
+    }
+
+    /// Notes that timers are due at `now` that may not fire yet.
+    fn hold(&self, now: Nanos) {
+        self.held_until.store(now.plus(AGAIN).get(), Ordering::SeqCst);
+    }
+
+    /// Notes that all timers that are due may fire.
+    fn release(&self) {
+        if self.held_until.load(Ordering::Relaxed) != 0 {
+            self.held_until.store(0, Ordering::SeqCst);
             self.changed.notify_one();
         }
     }

@@ -5,7 +5,7 @@ use super::scenario::Scenario;
 use crate::fate::Unsent;
 use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
 use crate::sched::WorkerId;
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(super) const LIMITED: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 /// The network of an explored server.
 pub(super) struct Network<'c> {
     scenario: &'c Scenario,
-    sockets: Vec<VecDeque<Vec<u8>>>,
+    sockets: Vec<VecDeque<(Nanos, Vec<u8>)>>,
     messages: u32,
     receives: u32,
     /// Bytes received from, and sent to, the source that may be forged.
@@ -42,7 +42,7 @@ pub(super) struct MemoryLink<'c> {
     network: Rc<RefCell<Network<'c>>>,
     datagrams: ArrayVec<Datagram, BATCH>,
     /// The rest of a train.
-    rest: VecDeque<Vec<u8>>,
+    rest: VecDeque<(Nanos, Vec<u8>)>,
 }
 
 impl Network<'_> {
@@ -59,7 +59,7 @@ impl Network<'_> {
         let socket = &mut self.sockets[owner];
         let fits = !self.gate_shut && socket.len() < self.scenario.socket_capacity;
         if fits {
-            socket.push_back(datagram);
+            socket.push_back((clock::now(), datagram));
         } else {
             self.dropped += 1;
         }
@@ -85,7 +85,7 @@ impl Link for MemoryLink<'_> {
         self.datagrams.clear();
         let network = &mut *self.network.borrow_mut();
         network.receives += 1;
-        let Scenario { odd_every, trains, .. } = *network.scenario;
+        let Scenario { odd_every, trains, stamps, .. } = *network.scenario;
         let is_odd = odd_every > 0 && network.receives.is_multiple_of(odd_every);
         let ahead = is_odd && network.receives.is_multiple_of(2);
         let mut socket = &mut network.sockets[*owner];
@@ -96,7 +96,7 @@ impl Link for MemoryLink<'_> {
             socket = &mut self.rest;
         }
         for buffer in buffers.take(BATCH) {
-            let Some(bytes) = socket.pop_front() else { break };
+            let Some((came_at, bytes)) = socket.pop_front() else { break };
             buffer[..bytes.len()].copy_from_slice(&bytes);
             let is_proven = bytes.first() == Some(&PROVEN);
             network.unproven[0] += if is_proven { 0 } else { bytes.len() };
@@ -107,7 +107,11 @@ impl Link for MemoryLink<'_> {
                 length: bytes.len(),
                 peer,
                 // As if the clock had been set forward by an hour.
-                kernel_wait: if is_odd && !ahead { Nanos::from_secs(3_600) } else { Nanos::ZERO },
+                kernel_wait: match is_odd && !ahead {
+                    true => Nanos::from_secs(3_600),
+                    false if stamps => clock::now().minus(came_at),
+                    false => Nanos::ZERO,
+                },
                 ahead,
                 ..Datagram::default()
             });
@@ -116,6 +120,10 @@ impl Link for MemoryLink<'_> {
             network.odd[usize::from(!ahead)] += self.datagrams.len() as u64;
         }
         Ok(self.datagrams.len())
+    }
+
+    fn holds(&self, owner: &WorkerId) -> bool {
+        self.network.borrow().waiting(*owner) > 0
     }
 
     fn datagrams(&self) -> &[Datagram] {

@@ -8,12 +8,14 @@
 
 mod cases;
 mod handler;
+mod hints;
 mod memory;
 mod order;
 mod run;
 mod scenario;
 mod server;
 mod shards;
+mod timers;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;

@@ -34,6 +34,8 @@ pub(super) struct Scenario {
     pub(super) odd_every: u32,
     /// Whether all datagrams in a socket leave it as one train, as a GRO batch does.
     pub(super) trains: bool,
+    /// Whether datagrams tell how long they have waited in their socket.
+    pub(super) stamps: bool,
     /// Events in order of time.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
@@ -79,6 +81,7 @@ impl Scenario {
             unsent_every: 0,
             odd_every: 0,
             trains: false,
+            stamps: false,
             events,
             waits: WaitLimits::NONE,
             drain: us(1_000),
@@ -106,6 +109,7 @@ impl Scenario {
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
             odd_every: 0,
             trains: false,
+            stamps: false,
             events: Vec::new(),
             waits: WaitLimits::NONE,
             drain: us(random.random_range(0..400)),

@@ -19,13 +19,14 @@ use crate::sched::overload::sources::Rules;
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
+use crate::server::path::horizon::Horizon;
 use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
 use crate::server::path::shards::Shards;
-use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
+use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -110,6 +111,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         wait_slots: WaitSlots::new(count, outside),
         repeats: Repeats::new(640),
         shards: Shards::new(serving.shards(), scenario.packets, scenario.set_aside).unhashed(),
+        horizon: Horizon::new(sockets.len(), workers + 1),
         outside,
         runtime_id,
         classified: scenario.classified,
@@ -139,6 +141,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let mut offered = 0;
     for (at, event) in &scenario.events {
         run_until(*at, &mut driver, &mut books)?;
+        in_virtual_time::set(Some(*at));
         match event {
             Event::Datagram(owner, bytes) => {
                 offered += 1;
@@ -343,8 +346,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
     }
 
     fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
+        let begun_at = clock::now();
         let ran = self.current().run(job, at_most);
-        self.gather_ready();
+        in_virtual_time::at(begun_at, || self.gather_ready());
         ran
     }
 

@@ -25,6 +25,7 @@ use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
 use crate::server::error::ServeError;
 use crate::server::path::common::Common;
+use crate::server::path::horizon::Horizon;
 use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
@@ -216,6 +217,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             sizes::packets(config),
             [workers * set_aside_per_worker(config.room), SET_ASIDE_OF_SHARD],
         ),
+        horizon: Horizon::new(bound.listening.group.sockets.len(), workers + 1),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,

@@ -1,5 +1,6 @@
 //! What the engines of all workers share.
 
+use super::horizon::Horizon;
 use super::job::{Job, Slot, WaitSlots};
 use super::packet::{Make, Packet, PacketBody, Serving};
 use super::repeats::Repeats;
@@ -32,6 +33,8 @@ pub(crate) struct Common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) repeats: Repeats,
     /// The shards, and the requests whose shard is busy.
     pub(crate) shards: Shards<Packet<'s, H::Ticket>>,
+    /// Up to when datagrams have come to the shards.
+    pub(crate) horizon: Horizon,
     /// Requests that were woken, and work that was spawned, by other threads than workers.
     pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.

@@ -3,6 +3,7 @@
 
 pub(crate) mod common;
 pub(crate) mod engine;
+pub(crate) mod horizon;
 pub(crate) mod job;
 pub(crate) mod packet;
 pub(crate) mod repeats;

@@ -1,6 +1,7 @@
 //! The worker's side of a datagram's way: the sum of its parts, and what the state machine of
 //! `sched/turn` asks of it.
 
+mod reach;
 mod receive;
 mod reply;
 mod run;

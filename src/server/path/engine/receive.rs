@@ -127,6 +127,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             // Whatever comes from this socket from now on has come since.
             self.receiving.emptied_at[socket] = asked_at;
         }
+        if H::SHARDS > 0 {
+            self.taken_in(socket, (begins && count < room).then_some(asked_at));
+        }
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }
@@ -147,6 +150,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let mut address = usize::from(self.receiving.next_address[owner]);
         let mut left = sockets.len();
         loop {
+            if H::SHARDS > 0 {
+                self.common.horizon.begin(self.worker, owner * sockets.len() + address);
+            }
             let count = self.receive_from_socket(&sockets[address]);
             let from = address;
             left -= 1;
@@ -183,6 +189,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.recorder.received(rest as u64);
         (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
         self.link.discard();
+        self.common.horizon.holds_nothing(self.worker);
         rest
     }
 

@@ -342,6 +342,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[cold]
     fn fire(&mut self) {
         let (common, now) = (self.common, L::now());
+        common.serving.events.allow(self.reach(now));
         common.serving.events.fire(now, |shard, told| {
             if self.running.let_out.len() >= BATCH {
                 return false;

@@ -32,6 +32,10 @@ impl Link for HalfOpen {
 
     fn discard(&mut self) {}
 
+    fn holds(&self, _: &usize) -> bool {
+        false
+    }
+
     fn send(&mut self, socket: &usize, messages: &[Message<'_>], _: Nanos) -> Outcomes {
         self.calls.push((*socket, messages.iter().map(|message| message.bytes.len()).collect()));
         let takes = |message: &Message<'_>| *socket == 0 && message.bytes.len() > 1;

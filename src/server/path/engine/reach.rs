@@ -1,0 +1,26 @@
+//! Keeps the [`Horizon`](crate::server::path::horizon::Horizon), for services with shards.
+
+use super::Engine;
+use crate::handler::Service;
+use crate::net::Link;
+use crate::server::path::packet::{Make, Packet};
+use crate::time::Nanos;
+
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
+    /// The time up to which timers may fire at `now`.
+    pub(super) fn reach(&self, now: Nanos) -> Nanos {
+        let due = self.common.serving.events.next_timer();
+        self.common.horizon.reach(due, now, |socket| self.link.holds(&self.common.sockets[socket]))
+    }
+
+    /// What this worker has received from the socket of this number is in its shards. If it has
+    /// found nothing more there, it asked `emptied_at`.
+    pub(super) fn taken_in(&self, socket: usize, emptied_at: Option<Nanos>) {
+        // The rest of a GRO batch is no longer in the socket, and not in its shards yet.
+        if self.link.left() > 0 {
+            return;
+        }
+        let last = || self.link.datagrams().last().map(|datagram| self.now.minus(datagram.kernel_wait));
+        self.common.horizon.end(self.worker, socket, emptied_at.or_else(last).unwrap_or(Nanos::ZERO));
+    }
+}
