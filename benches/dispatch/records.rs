@@ -20,7 +20,8 @@ const ROUND: u64 = 4_096;
 fn sample(id: u64) -> Sample {
     let spread = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     let time = |bits: u32| Nanos::new(200 + (spread & ((1 << bits) - 1)));
-    Sample { class: (id & 1) as u8, kernel: time(12), queue: time(14), service: time(10), send: time(11), late: None }
+    let [kernel, queue, service, send] = [12, 14, 10, 11].map(time);
+    Sample { class: (id & 1) as u8, kernel, queue, service, aside: Nanos::ZERO, send, late: None }
 }
 
 /// Runs one round; returns its time. If there is a recorder, it records the requests.

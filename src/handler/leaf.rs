@@ -2,7 +2,7 @@
 //! [`sleep`] and [`timeout`].
 
 use super::Full;
-use crate::runtime::continuation::{self, Outcome, Resume, help};
+use crate::runtime::continuation::{self, Outcome, Resume, Waits, help};
 use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -42,7 +42,8 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
 /// take long, such as a signature. The handler waits without keeping a worker, and overload does
 /// not end it meanwhile. The helper thread has the kernel's lowest ordinary priority. So `work`
 /// delays other requests far less than [`uninterrupted`] does, even with a worker on each CPU, but
-/// gets a CPU last. `work` owns the data that it uses, and continues if the handler is dropped.
+/// gets a CPU last. `work` owns the data that it uses, and continues if the handler is dropped. The
+/// wait for a helper and for `work` is a stage of its own, `aside`, beside `queue` and `service`.
 ///
 /// # Errors
 /// [`Full`] with `work`, which has not run, if it would wait for half a second or longer. The
@@ -61,15 +62,9 @@ where
     }
     let outcome = Arc::new(Outcome::new());
     let made = Arc::clone(&outcome);
-    help(work, move |result| made.complete(result)).map_err(Full)?;
-    let made = poll_fn(|context| {
-        let made = outcome.poll(context.waker());
-        if made.is_pending() {
-            continuation::aside_pauses();
-        }
-        made
-    });
-    Ok(made.await.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message())))
+    let waits = Waits(help(work, move |result| made.complete(result)).map_err(Full)?);
+    let made = poll_fn(|context| waits.look(outcome.poll(context.waker()))).await;
+    Ok(made.unwrap_or_else(|panic| panic!("work aside panicked: {}", panic.message())))
 }
 
 /// How long work that is given to a helper thread now is expected to wait. This is the number of

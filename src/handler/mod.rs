@@ -149,7 +149,7 @@ pub struct Served {
     pub hops: u8,
     /// Time from the kernel's receive stamp until the server received the datagram.
     pub kernel_wait: Nanos,
-    /// Time in the server but not in the handler.
+    /// Time in the server but not in the handler. This includes waits for work aside.
     pub queue_wait: Nanos,
     /// Time in which workers ran the handler.
     pub service: Nanos,

@@ -217,11 +217,11 @@ impl<'a> Out<'a> {
     {
         let (events, shard) = self.events.expect(NO_SHARDS);
         let events = Arc::clone(events);
-        help(work, move |made| match made {
+        let helped = help(work, move |made| match made {
             Ok(made) => events.report(shard, Box::new(made)),
             Err(_) => events.report(shard, Box::new(Panicked)),
-        })
-        .map_err(Full)
+        });
+        helped.map(drop).map_err(Full)
     }
 
     /// A [`Teller`], which sends messages to shards of the service. Other threads may use it too,

@@ -4,11 +4,11 @@
 use super::collector::Collector;
 use super::snapshot::Snapshot;
 use crate::time::clock;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Number of intervals that are kept; they cover ten minutes. Each takes 3 KiB with two classes,
-/// and 13 KiB with sixteen.
+/// and 15 KiB with sixteen, and at most 3 KiB more for who blocked whom.
 const KEPT: usize = 60;
 
 /// The last finished intervals, oldest first.
@@ -27,15 +27,18 @@ impl History {
         self.intervals.is_empty() || collector.interval() > self.under_way
     }
 
-    /// Keeps the finished interval: its latencies, and the counts of the current `snapshot`.
-    pub(crate) fn keep(&mut self, collector: &Collector<'_>, snapshot: &Snapshot) {
+    /// Keeps the finished interval: its latencies, the counts of the current `snapshot`, and who
+    /// `blocked` whom, from [`Slow::interval`](super::slow::Slow::interval).
+    pub(crate) fn keep(&mut self, collector: &Collector<'_>, snapshot: &Snapshot, blocked: &Value) {
         let interval = json!({
             "time_seconds": clock::realtime().as_secs_f64(),
             "fates": snapshot.fates,
+            "answered_late": snapshot.answered_late().collect::<BTreeMap<_, _>>(),
             "run_queue_wait_us": snapshot.run_queue_wait_us(),
             "throttled_us": snapshot.throttled_us(),
             "utilisation": snapshot.utilisation[1],
             "oldest_us": snapshot.oldest().map(|(class, age)| (class, age.as_micros_f64())).collect::<BTreeMap<_, _>>(),
+            "blocked": blocked,
             "latency": collector.latencies_from(self.under_way, &snapshot.gauges),
         });
         self.under_way = collector.interval();
@@ -60,7 +63,6 @@ mod tests {
     use crate::metrics::worker_metrics::WorkerMetrics;
     use crate::time::Nanos;
     use crate::time::clock::in_virtual_time;
-    use serde_json::Value;
 
     // Does each interval have what was measured in it, once? Are exactly the last ten minutes kept,
     // also across a pause of the process? Method: in virtual time, each second has as many requests
@@ -74,7 +76,7 @@ mod tests {
         let look = |history: &mut History, collector: &mut Collector<'_>| {
             collector.collect();
             if history.is_due(collector) {
-                history.keep(collector, &collector.snapshot(Gauges::default()));
+                history.keep(collector, &collector.snapshot(Gauges::default()), &json!([]));
             }
         };
         look(&mut history, &mut collector);

@@ -2,7 +2,7 @@
 //! which has the histograms since the start for the tools of HdrHistogram.
 
 use super::counters::{Late, Spent};
-use super::snapshot::{ALL_CLASSES, Description, Latencies, NANOS_PER_MICRO, Snapshot};
+use super::snapshot::{ALL_CLASSES, Description, Helpers, Latencies, NANOS_PER_MICRO, Snapshot};
 use super::window::{Distribution, SHORTEST, Series, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
 use crate::time::{Nanos, clock};
@@ -40,6 +40,11 @@ impl Snapshot {
     /// How long a CPU quota has throttled threads, in microseconds; `None` without such a cgroup.
     pub(super) fn throttled_us(&self) -> Option<f64> {
         self.gauges.throttled.map(|(_, time)| time.as_micros_f64())
+    }
+
+    /// Requests that were answered too late, by reason.
+    pub(super) fn answered_late(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Late::NAMES.into_iter().zip(self.counts.counted.answered_late)
     }
 
     /// How much too long emulated cores have slept since the start. The share is null until they
@@ -90,14 +95,14 @@ impl Serialize for Snapshot {
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];
         body.serialize_entry("utilisation", &Pairs(&utilisation))?;
-        let late: Vec<_> = Late::NAMES.into_iter().zip(self.counts.counted.answered_late).collect();
-        body.serialize_entry("answered_late", &Pairs(&late))?;
+        body.serialize_entry("answered_late", &Pairs(&self.answered_late().collect::<Vec<_>>()))?;
         body.serialize_entry("wasted_us", &self.counts.wasted().as_micros_f64())?;
         // Null if the wait has no limit.
         body.serialize_entry("max_wait_us", &self.gauges.max_wait.map(Nanos::as_micros_f64))?;
         // Null if no gate is in use.
         body.serialize_entry("gate", &self.gauges.gate)?;
         body.serialize_entry("oldest_us", &Pairs(&oldest))?;
+        body.serialize_entry("helpers", &self.gauges.helpers)?;
         if let Some(decision) = &self.gauges.decision {
             body.serialize_entry("decision", decision)?;
         }
@@ -107,6 +112,26 @@ impl Serialize for Snapshot {
         body.serialize_entry("since_start", &self.since_start)?;
         body.serialize_entry("windows", &Pairs(&[("10s", &self.last_10s), ("60s", &self.last_60s)]))?;
         body.end()
+    }
+}
+
+impl Serialize for Helpers {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let us = |time: Option<Nanos>| json!(time.map(Nanos::as_micros_f64));
+        let Helpers { threads, waiting, running, oldest_waiting, oldest_running, done, refused, .. } = *self;
+        let [oldest_waiting, oldest_running] = [oldest_waiting, oldest_running].map(|age| us(Some(age)));
+        Pairs(&[
+            ("threads", json!(threads)),
+            ("waiting", json!(waiting)),
+            ("running", json!(running)),
+            ("oldest_waiting_us", oldest_waiting),
+            ("oldest_running_us", oldest_running),
+            ("done", json!(done)),
+            ("refused", json!(refused)),
+            ("cpu_us", us(self.cpu)),
+            ("run_queue_wait_us", us(self.run_queue_wait)),
+        ])
+        .serialize(to)
     }
 }
 
@@ -186,6 +211,7 @@ mod tests {
             kernel: Nanos::from_micros(1),
             queue: Nanos::from_micros(2),
             service: Nanos::from_micros(3),
+            aside: Nanos::from_micros(5),
             send: Nanos::from_micros(4),
             late: Some(Late::Patience),
         });
@@ -265,7 +291,9 @@ mod tests {
     fn times_are_microseconds() {
         let body = scrape("cpu");
         let p50 = |stage: &str| body["since_start"][stage]["short"]["p50"].as_f64().expect("a number");
-        for (stage, exact) in [("kernel", 1.0), ("queue", 2.0), ("service", 3.0), ("send", 4.0), ("total", 10.0)] {
+        let stages =
+            [("kernel", 1.0), ("queue", 2.0), ("service", 3.0), ("send", 4.0), ("aside", 5.0), ("total", 15.0)];
+        for (stage, exact) in stages {
             assert!((exact..exact + 0.016).contains(&p50(stage)), "{stage}: {}", p50(stage));
         }
         assert_eq!([&body["busy_us"], &body["wasted_us"]], [20.0, 10.0], "for what was late or not answered");

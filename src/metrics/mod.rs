@@ -76,7 +76,7 @@ pub use {
 pub use {
     collector::Collector,
     counters::{Continuation, Counted, Counter, Counts, Late, Spent, Steal},
-    snapshot::{ClassNames, Decision, Description, GateState, GivenUp, OwnKind, OwnValue},
+    snapshot::{ClassNames, Decision, Description, GateState, GivenUp, Helpers, OwnKind, OwnValue},
     window::{Recent, Sample, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},
 };

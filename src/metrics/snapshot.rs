@@ -40,6 +40,9 @@ pub struct Gauges {
     pub max_wait: Option<Nanos>,
     /// The age of the oldest unfinished request of each class.
     pub oldest: [Option<Nanos>; CLASSES],
+    /// The helpers, which do work aside.
+    #[cfg_attr(doc, doc(hidden))]
+    pub helpers: Helpers,
     /// Sum of explained delays, by who blocked whom.
     #[cfg(feature = "admin")]
     #[cfg_attr(doc, doc(hidden))]
@@ -55,6 +58,30 @@ pub struct Gauges {
     /// Number of ended pieces of work that other threads had spawned, by result in the order of
     /// [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
+}
+
+/// The helper threads of the process, which all of its servers share. Ages are zero if no work
+/// waits, or runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Helpers {
+    /// Number of helpers; zero until the first work aside.
+    pub threads: usize,
+    /// Number of pieces of work that wait for a helper.
+    pub waiting: usize,
+    /// How long the oldest of them has waited.
+    pub oldest_waiting: Nanos,
+    /// Number of pieces of work that helpers do.
+    pub running: usize,
+    /// Time since the oldest of them began.
+    pub oldest_running: Nanos,
+    /// Number of pieces of work that have ended since the start.
+    pub done: u64,
+    /// Number of pieces of work that were refused, because too many waited.
+    pub refused: u64,
+    /// The CPU time of all helpers; `None` if unreadable.
+    pub cpu: Option<Nanos>,
+    /// How long helpers were ready to run while their CPU ran other threads; `None` if unreadable.
+    pub run_queue_wait: Option<Nanos>,
 }
 
 /// The state of the gate, which makes the kernel drop requests under overload.

@@ -28,12 +28,16 @@ impl Snapshot {
 
 /// The lists of `GET /slow` that `GET /slow?text` shows, each with the fields that become its
 /// columns.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 6] = [
     ("WORKERS", "worker busy running/for_us running/class running/request"),
+    ("HELPERS", "helper running_us"),
     ("WAITING", "class age_us request place"),
     ("SOCKETS", "worker waiting_bytes"),
     ("BLOCKED", "class by_class requests blocked_us cause"),
-    ("SLOWEST", "class latency_us kernel_us queue_us set_aside_us service_us ended_s_ago request"),
+    (
+        "SLOWEST",
+        "class latency_us kernel_us queue_us set_aside_us for_helper_us on_helper_us service_us ended_s_ago request",
+    ),
 ];
 
 /// The body of `GET /slow?text`, made of the body of `GET /slow`.
@@ -80,18 +84,23 @@ mod tests {
             "class_names": ["query", "transfer"],
             "workers": [{ "worker": 0, "busy": 0.714, "running": { "request": 900, "class": 1, "for_us": 120.0 } },
                 { "worker": 1, "busy": 0.0, "running": null }],
+            "helpers": [{ "helper": 0, "running_us": 12e6 }, { "helper": 1, "running_us": null }],
             "waiting": [{ "request": 813, "class": 0, "age_us": 5312.0, "place": "running on worker 0", "culprit": culprit }],
             "sockets": [{ "worker": 3, "waiting_bytes": 1280, "culprit": null }],
             "blocked": [{ "class": 0, "by_class": 1, "cause": "no_checkpoint", "requests": 31, "blocked_us": 20311.0 },
                 { "class": 7, "by_class": null, "cause": "run_queue", "requests": 1, "blocked_us": 1e9 }],
             "slowest": [{ "request": 801_234_567_890_u64, "class": 1, "ended_s_ago": 3.2, "latency_us": 812.0, "delay_us": 790.0,
-                "kernel_us": 12.0, "queue_us": 770.0, "set_aside_us": 0.0, "service_us": 20.0, "worker": 1, "culprit": culprit }],
+                "kernel_us": 12.0, "queue_us": 770.0, "set_aside_us": 0.0, "for_helper_us": 0.0, "on_helper_us": 5.0, "service_us": 20.0, "worker": 1, "culprit": culprit }],
         }));
         let expected = "\
 WORKERS
       worker        busy         for       class     request
            0        71 %      120 us    transfer         900
            1         0 %           -           -           -
+HELPERS
+      helper     running
+           0      12.0 s
+           1           -
 WAITING
        class         age     request       place
        query     5.31 ms         813 running on worker 0
@@ -104,8 +113,8 @@ BLOCKED
        query    transfer          31     20.3 ms no checkpoint
            ?           -           1      1000 s   run queue
 SLOWEST
-       class     latency      kernel       queue   set aside     service ended s ago     request
-    transfer      812 us     12.0 us      770 us     0.00 us     20.0 us         3.2 801234567890
+       class     latency      kernel       queue   set aside  for helper   on helper     service ended s ago     request
+    transfer      812 us     12.0 us      770 us     0.00 us     0.00 us     5.00 us     20.0 us         3.2 801234567890
             worker 1 ran request 790 (transfer) for 5312 us
 ";
         assert_eq!(text, expected);

@@ -19,9 +19,15 @@ pub(crate) fn enter(thread: &AtomicI32) {
 pub(crate) fn waits(threads: &[AtomicI32]) -> Vec<Option<Nanos>> {
     let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
         0 => Some(Nanos::ZERO),
-        id => wait(&fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?),
+        id => wait_of(id),
     };
     threads.iter().map(thread).collect()
+}
+
+/// How long the thread with this id has waited for a CPU since its start. `None` if the kernel does
+/// not report it.
+pub(crate) fn wait_of(thread: i32) -> Option<Nanos> {
+    wait(&fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?)
 }
 
 /// The second figure of a thread's `schedstat` (`Documentation/scheduler/sched-stats.rst`):

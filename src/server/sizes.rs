@@ -59,7 +59,8 @@ pub struct Memory {
     /// the repeats, and buffers to receive and send.
     pub worker_bytes: usize,
     /// Bytes per worker allocated when the first request of a class is answered. Zero for classes
-    /// that never occur, and a seventh less for those of which every request is answered.
+    /// that never occur, and a seventh less for those of which every request is answered. A seventh
+    /// more for those with work aside.
     pub class_bytes: usize,
 }
 

@@ -125,6 +125,12 @@ pub(crate) struct Delayed {
     pub ended_at: Nanos,
     /// The CPU time of the request.
     pub service: Nanos,
+    /// How long the request's work aside waited for a helper.
+    pub for_helper: Nanos,
+    /// How long the request's work aside was on a helper.
+    pub on_helper: Nanos,
+    /// The part of `on_helper` in which the helper had a CPU.
+    pub helper_cpu: Nanos,
     /// How long the request was set aside, because its flow was busy or all permits were taken.
     pub set_aside: Nanos,
     /// The number of the request of the same flow that ran meanwhile, or [`PERMIT`].
@@ -135,9 +141,9 @@ pub(crate) struct Delayed {
 
 #[cfg(feature = "admin")]
 impl Delayed {
-    /// How long the request waited.
+    /// How long the request waited: neither a worker nor a helper worked for it.
     pub(super) fn delay(&self) -> Nanos {
-        self.ended_at.minus(self.about.came_at).minus(self.service)
+        self.ended_at.minus(self.about.came_at).minus(self.service).minus(self.helper_cpu)
     }
 }
 

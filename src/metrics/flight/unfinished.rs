@@ -14,7 +14,12 @@ pub(crate) enum Wait {
     Flow(u32),
     /// A permit to work uninterrupted, that is, for long without a checkpoint.
     Permit,
+    /// The end of its work aside, in this place of the ledger of helpers.
+    Aside(u32),
 }
+
+/// From this number on, a number stands for [`Wait::Aside`]. There are at most 65,536 shards.
+const ASIDE: u32 = 1 << 17;
 
 impl Wait {
     /// As a number; 0 = none.
@@ -23,11 +28,17 @@ impl Wait {
             None => 0,
             Some(Wait::Permit) => 1,
             Some(Wait::Flow(shard)) => shard + 2,
+            Some(Wait::Aside(place)) => place + ASIDE,
         }
     }
 
     fn of(number: u32) -> Option<Wait> {
-        if number < 2 { (number == 1).then_some(Wait::Permit) } else { Some(Wait::Flow(number - 2)) }
+        match number {
+            0 => None,
+            1 => Some(Wait::Permit),
+            2..ASIDE => Some(Wait::Flow(number - 2)),
+            ASIDE.. => Some(Wait::Aside(number - ASIDE)),
+        }
     }
 }
 
@@ -111,7 +122,8 @@ mod tests {
         let about = |id| About { id, class: 0, came_at: us(1_000) };
         let waits = || unfinished.all().map(|(about, wait)| (about.id, wait)).collect::<Vec<_>>();
         unfinished.begin(0, about(7));
-        for wait in [Some(Wait::Flow(0)), None, Some(Wait::Permit), Some(Wait::Flow(65_535))] {
+        let aside = [0, 1 << 20].map(|place| Some(Wait::Aside(place)));
+        for wait in [Some(Wait::Flow(0)), None, Some(Wait::Permit), aside[0], Some(Wait::Flow(65_535)), aside[1]] {
             unfinished.waits(0, wait);
             assert_eq!(waits(), [(7, wait)]);
         }

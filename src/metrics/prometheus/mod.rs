@@ -10,7 +10,7 @@ mod text;
 use super::block::Percentile;
 use super::counters::{SpawnEnd, Spent};
 use super::slow::{Cause, Pair};
-use super::snapshot::{Decision, GateState, Gauges, OwnKind, Snapshot};
+use super::snapshot::{Decision, GateState, Gauges, Helpers, OwnKind, Snapshot};
 use super::window::{SLOWDOWN_ONE, Series, Stage};
 use crate::fate::{CLASSES, Fate};
 use crate::time::Nanos;
@@ -59,6 +59,7 @@ fn families(snapshot: &Snapshot) -> Vec<Family> {
     datagrams(&mut to, snapshot);
     queues(&mut to, snapshot);
     blocked(&mut to, snapshot);
+    helpers(&mut to, &snapshot.gauges.helpers);
     workers(&mut to, snapshot);
     let version = [(env!("CARGO_PKG_VERSION"), 1.0)];
     numbers(&mut to, Gauge, "forebay_build_info", "What this server was built from", "version", version);
@@ -185,6 +186,25 @@ fn blocked(to: &mut Vec<Family>, snapshot: &Snapshot) {
         family.add(&labels, Counter(time.as_secs_f64()));
     }
     to.push(family);
+}
+
+fn helpers(to: &mut Vec<Family>, helpers: &Helpers) {
+    let by_state = |[waiting, running]: [f64; 2]| [("waiting", waiting), ("running", running)];
+    let seconds = |time: Option<Nanos>| time.map(|time| ("", time.as_secs_f64()));
+    let Helpers { threads, waiting, running, oldest_waiting, oldest_running, done, refused, .. } = *helpers;
+    let help = "Threads of this process for work aside; 0 until the first such work";
+    numbers(to, Gauge, "forebay_helpers", help, "", [("", threads as f64)]);
+    let help = "Pieces of work aside, which all servers of this process share, by state";
+    numbers(to, Gauge, "forebay_helper_pieces", help, "state", by_state([waiting, running].map(|count| count as f64)));
+    let ages = by_state([oldest_waiting, oldest_running].map(Nanos::as_secs_f64));
+    let help = "Age of the oldest piece of work aside in this state; 0: there is none";
+    numbers(to, Gauge, "forebay_helper_oldest_seconds", help, "state", ages);
+    let help = "Pieces of work aside that have ended, or were refused because too many waited, by result";
+    let ends = [("done", done as f64), ("refused", refused as f64)];
+    numbers(to, Counter, "forebay_helper_work_total", help, "result", ends);
+    numbers(to, Counter, "forebay_helper_cpu_seconds_total", "CPU time of all helpers", "", seconds(helpers.cpu));
+    let help = "Time that helpers were ready to run and their CPU did something else";
+    numbers(to, Counter, "forebay_helper_run_queue_wait_seconds_total", help, "", seconds(helpers.run_queue_wait));
 }
 
 fn workers(to: &mut Vec<Family>, snapshot: &Snapshot) {

@@ -17,6 +17,7 @@ fn scrape(format: Format) -> String {
         recorder.answered(&Sample {
             class: (number % 2) as u8,
             queue: Nanos::new(number),
+            aside: Nanos::from_millis(u64::from(number == 5)),
             service,
             ..Sample::default()
         });
@@ -36,7 +37,18 @@ fn scrape(format: Format) -> String {
     oldest[1] = Some(Nanos::from_millis(1_500));
     let blocked = [((0, Some(1), Cause::Order), 3), ((1, None, Cause::Asleep), 1)];
     let blocked = blocked.into_iter().map(|(pair, ms)| (pair, Nanos::from_millis(ms))).collect();
-    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, ..Gauges::default() };
+    let helpers = Helpers {
+        threads: 2,
+        waiting: 5,
+        running: 2,
+        oldest_waiting: Nanos::from_millis(3_500),
+        oldest_running: Nanos::from_millis(4_500),
+        done: 700,
+        refused: 3,
+        cpu: Some(Nanos::from_millis(6_500)),
+        run_queue_wait: None,
+    };
+    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, helpers, ..Gauges::default() };
     text(&collector.snapshot(gauges), format)
 }
 
@@ -81,6 +93,19 @@ fn samples_say_what_was_counted() {
         ("forebay_wasted_seconds_total", 0.25),
         ("forebay_steals_total{result=\"socket_found\"}", 1.0),
         ("forebay_latency_seconds_count{stage=\"total\",class=\"short\"}", 500.0),
+        ("forebay_latency_seconds_count{stage=\"aside\",class=\"short\"}", 500.0),
+        ("forebay_latency_seconds_count{stage=\"aside\",class=\"long\"}", 500.0),
+        ("forebay_latency_seconds_sum{stage=\"aside\",class=\"short\"}", 0.0),
+        ("forebay_latency_seconds_sum{stage=\"aside\",class=\"long\"}", 1e-3),
+        ("forebay_latency_seconds_bucket{le=\"0.000001\",stage=\"aside\",class=\"long\"}", 499.0),
+        ("forebay_helpers", 2.0),
+        ("forebay_helper_pieces{state=\"waiting\"}", 5.0),
+        ("forebay_helper_pieces{state=\"running\"}", 2.0),
+        ("forebay_helper_oldest_seconds{state=\"waiting\"}", 3.5),
+        ("forebay_helper_oldest_seconds{state=\"running\"}", 4.5),
+        ("forebay_helper_work_total{result=\"done\"}", 700.0),
+        ("forebay_helper_work_total{result=\"refused\"}", 3.0),
+        ("forebay_helper_cpu_seconds_total", 6.5),
     ] {
         assert_eq!(value(&text, series), expected, "{series}");
     }
@@ -134,7 +159,7 @@ fn the_last_bucket_equals_the_count() {
         let expected = if name == "forebay_slowdown" { SLOWDOWN_BOUNDS.len() } else { LATENCY_BOUNDS_NS.len() };
         assert_eq!(last, buckets.len() == expected + 1, "{line}");
     }
-    assert_eq!(histograms.len(), 12, "5 stages and the slowdown of 2 classes");
+    assert_eq!(histograms.len(), 14, "6 stages and the slowdown of 2 classes");
     for (count, buckets) in histograms {
         assert!(buckets.is_sorted(), "{count}: {buckets:?}");
         assert_eq!(buckets.last(), Some(&value(&text, &count)));
@@ -145,7 +170,9 @@ fn the_last_bucket_equals_the_count() {
 /// maximum wait, the quantiles without requests.
 #[test]
 fn what_is_unknown_is_absent() {
-    assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
+    let text = scrape(Format::Classic);
+    assert!(!text.contains("forebay_kernel_dropped_total{socket=\"2\"}"));
+    assert!(!text.contains("forebay_helper_run_queue_wait_seconds_total"), "{text}");
     let metrics = WorkerMetrics::new(1);
     let gauges = Gauges { kernel_dropped: vec![None, None], ..Gauges::default() };
     let text = classic(&metrics, gauges);

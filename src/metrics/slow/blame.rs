@@ -30,6 +30,10 @@ labels! {
         Flow = "flow",
         /// All permits to work uninterrupted were taken.
         Permit = "permit",
+        /// No helper was free for the request's work aside.
+        Helper = "helper",
+        /// The request's work aside was on a helper, but not on a CPU.
+        Aside = "aside",
         /// The server had no free packet to receive the request into.
         Packets = "packets",
         /// The request's pool was busy, while the worker that received it was free.
@@ -90,6 +94,13 @@ impl Culprit {
             Cause::Permit => {
                 format!("every permit to work uninterrupted was taken for {us} us: worker {worker} ran {by}")
             }
+            Cause::Helper => {
+                let did = self.by.map_or("other work".to_owned(), |_| format!("work of {by}"));
+                format!("no helper was free for {us} us: helpers did {did}")
+            }
+            Cause::Aside => format!(
+                "its work aside was on a helper and not on a CPU for {us} us: it waited, or workers had the CPUs"
+            ),
             Cause::Packets => format!("every packet was in use for {us} us"),
             Cause::Pool => format!("worker {worker} of its pool ran {by} for {us} us, and another pool was free"),
         }
@@ -107,6 +118,9 @@ pub(super) fn blame<'a>(
     let (from, until) = (late.about.came_at, late.ended_at);
     let began_on = usize::from(late.worker).min(workers - 1);
     let held_up = |worker| Held::of(worker, slices(worker), late);
+    if let Some(culprit) = by_helpers(late, began_on) {
+        return Some(culprit);
+    }
     if late.set_aside.times(2) >= late.delay() {
         let (cause, worker, by) = if late.behind == PERMIT {
             let longest = (0..workers).filter_map(held_up).max_by_key(|held| held.most);
@@ -165,6 +179,19 @@ pub(super) fn blame<'a>(
             Culprit { short, ..named(Cause::NoFreeWorker, held.busy, held.by) }
         }
     })
+}
+
+/// Blames helpers, if the request's work aside explains half of the delay: the wait for a helper,
+/// and the time on one without a CPU.
+pub(super) fn by_helpers(late: &Delayed, worker: usize) -> Option<Culprit> {
+    let off_cpu = late.on_helper.minus(late.helper_cpu);
+    let explained = late.for_helper.plus(off_cpu);
+    if explained == Nanos::ZERO || explained.times(2) < late.delay() {
+        return None;
+    }
+    let waited = late.for_helper >= off_cpu;
+    let (cause, held) = if waited { (Cause::Helper, late.for_helper) } else { (Cause::Aside, off_cpu) };
+    Some(Culprit { cause, worker, by: None, shard: None, held, share: share(held, late.delay()), short: 0 })
 }
 
 /// `time` as a share of `delay`, from 0 to 1.

@@ -11,7 +11,7 @@ use super::flight::{About, DELAYED, Delayed, Kind, LONG_WAIT, PERMIT, Slice, Tra
 use super::worker_metrics::WorkerMetrics;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
-use blame::{Culprit, blame};
+use blame::{Culprit, blame, by_helpers};
 use host::Host;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -31,8 +31,28 @@ const EXPLAINED: usize = 8;
 /// second.
 const READ: u64 = 4_096;
 
+/// The most pairs that an interval of `/history` keeps: those that lost most time.
+const PAIRS: usize = 8;
+
 /// An unfinished request, and what it waits for; `None` = nothing, or a free worker.
-pub(crate) type Unended = (About, Option<Wait>);
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unended {
+    pub about: About,
+    pub wait: Option<Wait>,
+    /// How long the work aside that it waits for has waited for a helper.
+    pub for_helper: Nanos,
+    /// How long that work has been on a helper.
+    pub on_helper: Nanos,
+    /// The part of `on_helper` in which the helper had a CPU.
+    pub helper_cpu: Nanos,
+}
+
+impl Unended {
+    /// Whether a helper does its work aside.
+    fn is_on_helper(&self) -> bool {
+        self.on_helper > Nanos::ZERO
+    }
+}
 
 /// Who blocked whom: the class of the request that waited, the class of the request that ran, and
 /// the cause.
@@ -49,6 +69,27 @@ pub(crate) struct Slow {
     named: Vec<Named>,
     /// Sum of explained delays since the start, by [`Pair`].
     pub(crate) blocked: BTreeMap<Pair, Nanos>,
+    /// The explained delays since the last [`Slow::interval`].
+    interval: BTreeMap<Pair, Blocked>,
+}
+
+/// The delays of a [`Pair`].
+#[derive(Clone, Debug, Default)]
+struct Blocked {
+    requests: u64,
+    time: Nanos,
+    /// The latency of the slowest of the requests, and the explanation of its delay.
+    slowest: (Nanos, String),
+}
+
+impl Blocked {
+    fn add(&mut self, late: &Delayed, culprit: &Culprit) {
+        (self.requests, self.time) = (self.requests + 1, self.time.plus(late.delay()));
+        let latency = late.ended_at.minus(late.about.came_at);
+        if latency > self.slowest.0 {
+            self.slowest = (latency, culprit.text());
+        }
+    }
 }
 
 impl Slow {
@@ -65,12 +106,30 @@ impl Slow {
         let tracks = Tracks::new(metrics, last);
         let named = delayed.into_iter().map(|late| (late, tracks.blame(&late, &self.host)));
         let named: Vec<Named> = named.collect();
-        for (pair, delay) in named.iter().filter_map(blocked) {
+        for (pair, late, culprit) in named.iter().filter_map(blocked) {
             let sum = self.blocked.entry(pair).or_default();
-            *sum = sum.plus(delay);
+            *sum = sum.plus(late.delay());
+            self.interval.entry(pair).or_default().add(late, culprit);
         }
         self.named.extend(named);
         self.named.retain(|(late, _)| now.minus(late.ended_at) < WINDOW);
+    }
+
+    /// Who blocked whom since the last call, the most time first. Each pair has the latency of its
+    /// slowest request, and the explanation of its delay.
+    pub(crate) fn interval(&mut self) -> Value {
+        let mut pairs: Vec<_> = std::mem::take(&mut self.interval).into_iter().collect();
+        pairs.sort_by_key(|(_, blocked)| Reverse(blocked.time));
+        pairs
+            .iter()
+            .take(PAIRS)
+            .map(|of| {
+                let (latency, text) = &of.1.slowest;
+                let mut told = pair((&of.0, &of.1));
+                (told["latency_us"], told["text"]) = (latency.as_micros_f64().into(), text.as_str().into());
+                told
+            })
+            .collect()
     }
 
     /// The slowest requests of the last minute, the longest delay first.
@@ -82,28 +141,33 @@ impl Slow {
 
     /// The body of `GET /slow` as of `now`. Call it soon after [`Slow::look`]. `waiting` has the
     /// oldest unfinished requests. `sockets` has the number of bytes that wait in the sockets of
-    /// each worker. `names` are the names of the classes.
+    /// each worker. `helpers` says of each helper for how long it has done its present work.
+    /// `names` are the names of the classes.
     pub(crate) fn report(
         &self,
         metrics: &WorkerMetrics,
         waiting: &[Unended],
-        sockets: &[u64],
+        (sockets, helpers): (&[u64], &[Option<Nanos>]),
         names: &[&'static str; CLASSES],
         now: Nanos,
     ) -> Value {
         let tracks = Tracks::new(metrics, now);
-        let mut pairs = BTreeMap::<Pair, (u64, Nanos)>::new();
-        for (pair, delay) in self.slowest().filter_map(blocked) {
-            let (requests, time) = pairs.entry(pair).or_default();
-            (*requests, *time) = (*requests + 1, time.plus(delay));
+        let mut pairs = BTreeMap::<Pair, Blocked>::new();
+        for (pair, late, culprit) in self.slowest().filter_map(blocked) {
+            pairs.entry(pair).or_default().add(late, culprit);
         }
+        // Of all work on helpers, that which has been there for longest.
+        let work = waiting.iter().filter(|unended| unended.is_on_helper()).max_by_key(|unended| unended.on_helper);
+        let work = work.map(|unended| unended.about);
+        let helper = |(number, running): (usize, &Option<Nanos>)| json!({ "helper": number, "running_us": running.map(Nanos::as_micros_f64) });
         let unreceived = sockets.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
         json!({
             "schema": "forebay-slow/1",
             "window_s": WINDOW.as_secs_f64() as u64,
             "delay_min_us": LONG_WAIT.as_micros_f64(),
             "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
-            "waiting": waiting.iter().map(|unended| tracks.waits(*unended, &self.host)).collect::<Value>(),
+            "helpers": helpers.iter().enumerate().map(helper).collect::<Value>(),
+            "waiting": waiting.iter().map(|unended| tracks.waits(unended, work, &self.host)).collect::<Value>(),
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
             "slowest": self.slowest().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
             "blocked": pairs.iter().map(pair).collect::<Value>(),
@@ -142,8 +206,10 @@ impl<'m> Tracks<'m> {
         blame(late, |worker| self.slices(worker), host, self.tracks.len())
     }
 
-    /// Describes an unfinished request: where it is, and why it waits.
-    fn waits(&self, (about, wait): Unended, host: &Host) -> Value {
+    /// Describes an unfinished request: where it is, and why it waits. `work` is the request whose
+    /// work has been on a helper for longest.
+    fn waits(&self, unended: &Unended, work: Option<About>, host: &Host) -> Value {
+        let Unended { about, wait, for_helper, on_helper, helper_cpu } = *unended;
         let workers = 0..self.tracks.len();
         let running =
             workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
@@ -156,22 +222,37 @@ impl<'m> Tracks<'m> {
         }
         let worker = began_on.unwrap_or(receiver(about.id)) as u16;
         let age = self.now.minus(about.came_at);
-        let set_aside = wait.map_or(Nanos::ZERO, |_| age.minus(service));
-        let (behind, shard) = match wait {
-            Some(Wait::Permit) => (PERMIT, None),
-            Some(Wait::Flow(shard)) => (0, Some(shard)),
-            None => (0, None),
+        let waited = age.minus(service);
+        let (behind, shard, set_aside) = match wait {
+            Some(Wait::Permit) => (PERMIT, None, waited),
+            Some(Wait::Flow(shard)) => (0, Some(shard), waited),
+            Some(Wait::Aside(_)) | None => (0, None, Nanos::ZERO),
         };
         let late =
             Delayed { about, worker, ended_at: self.now, service, set_aside, behind, shard, ..Delayed::default() };
-        let place = match (running, began_on) {
+        let late = Delayed { for_helper, on_helper, helper_cpu, ..late };
+        let place = match (running, wait) {
             (Some(worker), _) => format!("running on worker {worker}"),
-            _ if wait == Some(Wait::Permit) => "waiting for a permit".to_owned(),
-            _ if shard.is_some() => "set aside".to_owned(),
-            (None, Some(_)) => "interrupted".to_owned(),
+            (None, Some(Wait::Permit)) => "waiting for a permit".to_owned(),
+            (None, Some(Wait::Flow(_))) => "set aside".to_owned(),
+            (None, Some(Wait::Aside(_))) if unended.is_on_helper() => "on a helper".to_owned(),
+            (None, Some(Wait::Aside(_))) => "waiting for a helper".to_owned(),
+            (None, None) if began_on.is_some() => "interrupted".to_owned(),
             (None, None) => "waiting".to_owned(),
         };
-        let culprit = if running.is_some() { None } else { self.blame(&late, host).map(|culprit| culprit.to_json()) };
+        let culprit = match running {
+            Some(_) => None,
+            // A little time without a CPU is no reason for the age of the request.
+            None if unended.is_on_helper() => {
+                by_helpers(&late, worker.into()).filter(|culprit| culprit.held.times(2) >= on_helper)
+            }
+            None => self.blame(&late, host),
+        };
+        let by_work = |culprit: Culprit| Culprit {
+            by: culprit.by.or(work.filter(|_| culprit.cause == Cause::Helper)),
+            ..culprit
+        };
+        let culprit = culprit.map(|culprit| by_work(culprit).to_json());
         let age_us = age.as_micros_f64();
         json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
     }
@@ -208,8 +289,9 @@ impl<'m> Tracks<'m> {
 
 /// Describes a delayed request that has ended.
 fn ended((late, culprit): &Named, now: Nanos) -> Value {
-    let Delayed { about, worker, received_at, ended_at, service, set_aside, .. } = *late;
+    let Delayed { about, worker, received_at, ended_at, service, set_aside, for_helper, on_helper, .. } = *late;
     let kernel = received_at.minus(about.came_at);
+    let queue = ended_at.minus(received_at).minus(service).minus(set_aside).minus(for_helper).minus(on_helper);
     json!({
         "request": about.id,
         "class": about.class,
@@ -217,22 +299,24 @@ fn ended((late, culprit): &Named, now: Nanos) -> Value {
         "latency_us": ended_at.minus(about.came_at).as_micros_f64(),
         "delay_us": late.delay().as_micros_f64(),
         "kernel_us": kernel.as_micros_f64(),
-        "queue_us": late.delay().minus(kernel).minus(set_aside).as_micros_f64(),
+        "queue_us": queue.as_micros_f64(),
         "set_aside_us": set_aside.as_micros_f64(),
+        "for_helper_us": for_helper.as_micros_f64(),
+        "on_helper_us": on_helper.as_micros_f64(),
         "service_us": service.as_micros_f64(),
         "worker": worker,
         "culprit": culprit.as_ref().map(Culprit::to_json),
     })
 }
 
-/// Who blocked this request, and for how long.
-fn blocked((late, culprit): &Named) -> Option<(Pair, Nanos)> {
+/// Who blocked this request.
+fn blocked((late, culprit): &Named) -> Option<(Pair, &Delayed, &Culprit)> {
     let culprit = culprit.as_ref()?;
-    Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause), late.delay()))
+    Some(((late.about.class, culprit.by.map(|by| by.class), culprit.cause), late, culprit))
 }
 
 /// Describes one pair: who blocked whom, how often and for how long.
-fn pair(((class, by_class, cause), (requests, time)): (&Pair, &(u64, Nanos))) -> Value {
+fn pair(((class, by_class, cause), Blocked { requests, time, .. }): (&Pair, &Blocked)) -> Value {
     let blocked_us = time.as_micros_f64();
     json!({ "class": class, "by_class": by_class, "cause": cause.name(), "requests": requests, "blocked_us": blocked_us })
 }

@@ -24,7 +24,7 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
     slow.look(metrics, tick);
-    slow.report(metrics, &[], &[], &CLASS_NAMES, at)
+    slow.report(metrics, &[], (&[], &[]), &CLASS_NAMES, at)
 }
 
 // Does a request disappear after a minute? Are delays with the same culprit summed, for the minute
@@ -68,13 +68,14 @@ fn what_is_waited_for_is_told_meanwhile() {
         (Some(Wait::Flow(7)), "flow", "set aside"),
         (None, "no_checkpoint", "waiting"),
     ] {
-        let body = slow.report(&metrics, &[(about, wait)], &[], &CLASS_NAMES, MS(20));
+        let unended = Unended { about, wait, ..Unended::default() };
+        let body = slow.report(&metrics, &[unended], (&[], &[]), &CLASS_NAMES, MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
         let shard = if cause == "flow" { json!(7) } else { Value::Null };
         assert_eq!(told["culprit"]["shard"], shard, "{told}");
     }
-    let of = |sockets: &[u64]| slow.report(&metrics, &[], sockets, &CLASS_NAMES, MS(20))["sockets"].clone();
+    let of = |sockets: &[u64]| slow.report(&metrics, &[], (sockets, &[]), &CLASS_NAMES, MS(20))["sockets"].clone();
     assert_eq!(of(&[0]), json!([]), "an empty socket is not listed");
     let socket = &of(&[7])[0];
     assert_eq!((&socket["worker"], &socket["waiting_bytes"]), (&0.into(), &7.into()), "{socket}");
@@ -82,5 +83,68 @@ fn what_is_waited_for_is_told_meanwhile() {
         (&socket["culprit"]["cause"], &socket["culprit"]["held_us"]),
         (&"no_checkpoint".into(), &100.0.into()),
         "{socket}"
+    );
+}
+
+// Is a request that waits for a helper explained by the work that helpers do, and not by its
+// sleeping worker? Is a request whose work is on a helper no delay while the helper has a CPU?
+#[test]
+fn work_aside_is_told_apart_from_sleep() {
+    let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
+    let mut recorder = metrics.recorder(0);
+    let about = |count, class| About { id: number(0, count), class, came_at: MS(15) };
+    recorder.flight.begin(about(1, 1), MS(15));
+    recorder.flight.end(false, MS(16));
+    recorder.flight.rest();
+    look(&mut slow, &metrics, MS(17));
+    let wait = Some(Wait::Aside(0));
+    let working = Unended { about: about(1, 1), wait, on_helper: MS(900), helper_cpu: MS(880), ..Unended::default() };
+    let starved = Unended { about: about(2, 1), on_helper: MS(880), helper_cpu: MS(80), ..working };
+    let waiting = Unended { about: about(3, 0), wait, for_helper: MS(800), ..Unended::default() };
+    let report =
+        |unended: &[Unended]| slow.report(&metrics, unended, (&[], &[Some(MS(900)), None]), &CLASS_NAMES, MS(920));
+    let body = report(&[working, starved, waiting]);
+    assert_eq!(body["helpers"], json!([{ "helper": 0, "running_us": 900e3 }, { "helper": 1, "running_us": null }]));
+    let told = body["waiting"].as_array().expect("a list");
+    assert_eq!([0, 1, 2].map(|n| &told[n]["place"]), ["on a helper", "on a helper", "waiting for a helper"]);
+    assert_eq!(told[0]["culprit"], Value::Null, "it has its CPU");
+    let starves = "its work aside was on a helper and not on a CPU for 800000 us: it waited, or workers had the CPUs";
+    assert_eq!((&told[1]["culprit"]["cause"], &told[1]["culprit"]["text"]), (&json!("aside"), &json!(starves)));
+    let culprit = &told[2]["culprit"];
+    let text = format!("no helper was free for 800000 us: helpers did work of request {} (class 1)", number(0, 1));
+    assert_eq!((&culprit["cause"], &culprit["class"], &culprit["text"]), (&json!("helper"), &json!(1), &json!(text)));
+    let alone = report(&[waiting])["waiting"][0]["culprit"]["text"].clone();
+    assert_eq!(alone, "no helper was free for 800000 us: helpers did other work", "that of a shard or a task");
+}
+
+// Do delays by helpers count among the delays of their interval, with the slowest one, once?
+#[test]
+fn an_interval_keeps_who_was_to_blame() {
+    let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
+    let mut recorder = metrics.recorder(0);
+    for (count, for_helper) in [(1, 40), (2, 90), (3, 60)] {
+        let about = About { id: number(0, count), class: 0, came_at: MS(100) };
+        let late = Delayed { about, received_at: MS(100), for_helper: MS(for_helper), ..Delayed::default() };
+        recorder.flight.delayed(&Delayed { ended_at: MS(100 + for_helper), ..late });
+    }
+    delayed(&mut recorder, 9, MS(200));
+    look(&mut slow, &metrics, MS(250));
+    let told = slow.interval();
+    let [helper, other] = &told.as_array().expect("a list")[..] else { panic!("two pairs") };
+    assert_eq!(
+        (&helper["cause"], &helper["requests"], &helper["blocked_us"]),
+        (&json!("helper"), &json!(3), &json!(190e3))
+    );
+    assert_eq!((&helper["latency_us"], &helper["by_class"]), (&json!(90e3), &Value::Null));
+    assert_eq!(helper["text"], "no helper was free for 90000 us: helpers did other work");
+    assert_eq!(
+        (&other["cause"], &other["by_class"], &other["latency_us"]),
+        (&json!("no_checkpoint"), &json!(1), &json!(5e3))
+    );
+    assert_eq!(slow.interval(), json!([]), "it was told");
+    assert_eq!(
+        look(&mut slow, &metrics, MS(251))["blocked"].as_array().map(Vec::len),
+        Some(2),
+        "the last minute stays"
     );
 }

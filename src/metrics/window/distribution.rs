@@ -1,7 +1,7 @@
 //! The control thread's copy of the histograms. [`Bins`] has the occupied bins of all series. A
 //! [`Distribution`] is a short-lived view of one or several series.
 
-use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, VALUE_BITS};
+use super::histograms::{BINS, COLUMNS, Histograms, ROWS, Series, Stage, VALUE_BITS};
 use crate::metrics::block::Block;
 use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
@@ -151,6 +151,8 @@ pub fn merge<K: Copy + Ord, N: Copy + AddAssign>(bins: &mut Vec<(K, N)>) {
 /// next call.
 pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
     let mut news = Bins::default();
+    // The number of requests of the class at hand, modulo 2^32.
+    let mut requests = 0_u32;
     for (number, news_sum) in news.sums.as_flattened_mut().iter_mut().enumerate() {
         let (series, mut counts) = (Series(number), Vec::new());
         for column in workers.iter().map(|worker| &worker.columns.as_flattened()[number]) {
@@ -162,10 +164,22 @@ pub(crate) fn news(workers: &[&Histograms], known: &Bins) -> Bins {
             *news_sum = news_sum.wrapping_add(column.sum.read());
         }
         *news_sum = news_sum.wrapping_sub(known.sum(series));
+        let recorded = |counts: &[u32]| counts.iter().copied().fold(0, u32::wrapping_add);
+        let lacks_zeros = number % COLUMNS == Series::WITHOUT_ZEROS && requests > 0;
+        if number % COLUMNS == Stage::Total as usize {
+            requests = if series == Series::OVERSHOOT { 0 } else { recorded(&counts) };
+        } else if lacks_zeros {
+            counts.resize(BINS, 0);
+            counts[0] = counts[0].wrapping_add(requests.wrapping_sub(recorded(&counts)));
+        }
         for (highest, count) in known.values(series) {
             let sum = &mut counts[series.bin(highest)];
             // Both counts are modulo 2^32.
             *sum = sum.wrapping_sub(count as u32);
+        }
+        // A request that a worker is recording may have been counted as a zero before.
+        if lacks_zeros && counts[0] > u32::MAX / 2 {
+            counts[0] = 0;
         }
         let more = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         news.counts.extend(more.map(|(bin, count)| (series.key(series.highest(bin)), u64::from(*count))));
@@ -185,7 +199,7 @@ impl Histograms {
 mod tests {
     use super::*;
     use crate::metrics::block::Percentile;
-    use crate::metrics::window::{Histograms, Sample, Stage};
+    use crate::metrics::window::{Histograms, Sample};
     use crate::time::Nanos;
     use hdrhistogram::Histogram;
     use proptest::prelude::*;

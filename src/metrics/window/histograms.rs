@@ -20,13 +20,16 @@ labels! {
         Queue = "queue",
         /// Time in which workers ran the handler.
         Service = "service",
+        /// Time in which the request waited for its work aside: for a helper, and while a helper
+        /// did the work.
+        Aside = "aside",
         /// Time from the end of the handler until the kernel has the reply: batching and the system
         /// call.
         Send = "send",
     }
 }
 
-/// How long one answered request spent in each stage. The total is the sum of the four stages.
+/// How long one answered request spent in each stage. The total is the sum of the other stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The request's class; numbers from [`CLASSES`](crate::fate::CLASSES) on count as the last
@@ -34,10 +37,12 @@ pub struct Sample {
     pub class: u8,
     /// Time from the kernel's receive stamp until the server received the request.
     pub kernel: Nanos,
-    /// Time from the receive until the end of the handler, without the service time.
+    /// Time from the receive until the end of the handler, without `service` and `aside`.
     pub queue: Nanos,
     /// Time in which workers ran the handler.
     pub service: Nanos,
+    /// Time in which the request waited for its work aside, done by a helper.
+    pub aside: Nanos,
     /// Time from the end of the handler until the kernel has the reply.
     pub send: Nanos,
     /// Why the reply is too late; `None` if it is in time.
@@ -47,7 +52,7 @@ pub struct Sample {
 impl Sample {
     /// Time from the kernel's receive stamp until the kernel has the reply.
     pub const fn total(&self) -> Nanos {
-        self.kernel.plus(self.queue).plus(self.service).plus(self.send)
+        self.kernel.plus(self.queue).plus(self.service).plus(self.aside).plus(self.send)
     }
 
     /// The slowdown (total time over service time) in thousandths. A service time of 0 counts as 1
@@ -79,6 +84,11 @@ pub(crate) const SHORTEST: u64 = 16;
 impl Series {
     /// How much longer emulated cores slept than asked, in nanoseconds.
     pub(crate) const OVERSHOOT: Series = Series::at(CLASSES, 0);
+
+    /// The column of which workers record no zeros: few requests have work aside. The reader adds a
+    /// zero for each request of the column of totals that is missing. Workers record a request here
+    /// before they record its total, so the reader does not count it as a zero.
+    pub(super) const WITHOUT_ZEROS: usize = Stage::Aside as usize;
 
     /// Times of requests of `class` in `stage`, in nanoseconds.
     pub(crate) const fn stage(class: usize, stage: Stage) -> Series {
@@ -170,9 +180,14 @@ impl Histograms {
     /// Records an answered request. Only the worker may call this and the other record methods.
     #[inline]
     pub(crate) fn record(&self, sample: &Sample) {
-        let Sample { class, kernel, queue, service, send, .. } = *sample;
+        let Sample { class, kernel, queue, service, aside, send, .. } = *sample;
         let row = &self.columns[known(class)];
-        for (stage, time) in Stage::ALL.into_iter().zip([sample.total(), kernel, queue, service, send]) {
+        // Before the total: see `Series::WITHOUT_ZEROS`.
+        if aside > Nanos::ZERO {
+            row[Series::WITHOUT_ZEROS].add(Series::WITHOUT_ZEROS, aside.get());
+        }
+        let recorded = [Stage::Total, Stage::Kernel, Stage::Queue, Stage::Service, Stage::Send];
+        for (stage, time) in recorded.into_iter().zip([sample.total(), kernel, queue, service, send]) {
             row[stage as usize].add(stage as usize, time.get());
         }
         row[SLOWDOWN].add(SLOWDOWN, sample.slowdown_thousandths());
@@ -219,8 +234,9 @@ fn empty() -> Box<[AtomicU32; BINS]> {
     counts
 }
 
-/// Memory of one class of one worker, in bytes, once all of its series are in use.
-pub(crate) const CLASS_BYTES: usize = COLUMNS * BINS * size_of::<AtomicU32>();
+/// Memory of one class of one worker, in bytes, once all of its series are in use, without that of
+/// work aside.
+pub(crate) const CLASS_BYTES: usize = (COLUMNS - 1) * BINS * size_of::<AtomicU32>();
 
 #[cfg(test)]
 mod tests {
@@ -233,10 +249,13 @@ mod tests {
         let histograms = Histograms::default();
         histograms.record(&Sample { class: 1, service: Nanos::from_micros(10), ..Sample::default() });
         histograms.record(&Sample { class: 200, queue: Nanos::MAX, service: Nanos::new(1), ..Sample::default() });
+        histograms.record(&Sample { class: 2, aside: Nanos::from_micros(10), ..Sample::default() });
         let bins = histograms.bins();
         let of = |class, stage| Distribution::of([&bins], &[Series::stage(class, stage)]);
         assert!(!bins.has(Series::slowdown(0)));
         assert_eq!(of(1, Stage::Service).sum, 10_000);
+        let aside = [1, 2].map(|class| of(class, Stage::Aside));
+        assert_eq!(aside.map(|aside| (aside.count, aside.sum)), [(1, 0), (1, 10_000)], "with the zeros");
         let last = of(CLASSES - 1, Stage::Total);
         assert_eq!(last.count, 1, "an unknown class counts as the last");
         assert!(last.block(1.0).max >= Some(1e12));

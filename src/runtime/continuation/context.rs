@@ -22,8 +22,8 @@ pub(crate) enum Pause {
     Resume(Resume),
     /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
     Join,
-    /// The handler waits for a helper, whose result wakes it.
-    Aside,
+    /// The handler waits for work aside, in this place of the ledger of helpers.
+    Aside(u32),
     /// The handler must not continue: its deadline passed, its token is cancelled, or a child that
     /// it needs has no result.
     Abort(AbortCause),
@@ -205,11 +205,11 @@ pub(crate) fn join_pauses() {
     }
 }
 
-/// For a handler that waits for a helper: sets the reason [`Pause::Aside`], unless there is a
-/// reason by which it continues sooner.
-pub(crate) fn aside_pauses() {
+/// For a handler that waits for work aside, in this place of the ledger of helpers. Sets the reason
+/// [`Pause::Aside`], unless there is a reason by which it continues sooner.
+pub(super) fn aside_pauses(place: u32) {
     if PAUSE.get().is_none() {
-        PAUSE.set(Some(Pause::Aside));
+        PAUSE.set(Some(Pause::Aside(place)));
     }
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn abort_pauses(cause: AbortCause) {
 /// If the worker must first queue new children, sets a reason to pause and returns true.
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
-    if pauses && PAUSE.get().is_none() {
+    if pauses && matches!(PAUSE.get(), None | Some(Pause::Aside(_))) {
         PAUSE.set(Some(Pause::Resume(Resume::Here)));
     }
     pauses
@@ -239,9 +239,9 @@ pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
     STRETCH.get().0 > start
 }
 
-/// Whether there is a reason to pause in this poll.
+/// Whether there is a reason to pause in this poll, other than a wait for work aside.
 pub(crate) fn is_pausing() -> bool {
-    PAUSE.get().is_some()
+    PAUSE.get().is_some_and(|pause| !matches!(pause, Pause::Aside(_)))
 }
 
 /// Adds the CPU time of a joined child.

@@ -11,19 +11,22 @@
 //! All servers and runtimes of a process share the helpers. They start when they are first needed,
 //! one for each CPU, and live as long as the process.
 
+mod ledger;
 mod priority;
 mod waiting;
 
 use super::{Panic, guarded, lock};
 use crate::runtime::cpus::cpus;
 use crate::time::{Nanos, clock};
+use ledger::Ledger;
+pub(crate) use ledger::{Piece, State, Times};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 pub(crate) use priority::PRIORITIES;
 pub use priority::{give_way, step_back};
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Builder};
 use waiting::Waiting;
 
@@ -50,27 +53,38 @@ struct Queue {
     is_watched: bool,
 }
 
+/// What helpers do, and have done.
+pub(crate) static LEDGER: Ledger = Ledger::new();
+
 /// Lets a helper do `work`, and then call `end` with the result. Gives the work back if it would
 /// wait too long, too much waits, or the system allows no helper.
-pub(crate) fn help<W, R>(work: W, end: impl FnOnce(Result<R, Panic>) + Send + 'static) -> Result<(), W>
+pub(crate) fn help<W, R>(work: W, end: impl FnOnce(Result<R, Panic>) + Send + 'static) -> Result<Arc<Piece>, W>
 where
     W: FnOnce() -> R + Send + 'static,
 {
     let (helpers, now) = (*HELPERS.get_or_init(start), clock::now());
     let mut queue = lock(&QUEUE);
     if !queue.waiting.has_room(now, helpers) {
+        LEDGER.refuse();
         return Err(work);
     }
+    let entry = LEDGER.enter();
+    let piece = Arc::clone(&entry.piece);
     // Ordering: relaxed, a hint.
     WORK.fetch_add(1, Ordering::Relaxed);
-    queue.waiting.put(Box::new(move || end(guarded(work))), now);
+    let work = move || {
+        let made = entry.work(|| guarded(work));
+        drop(entry);
+        end(made);
+    };
+    queue.waiting.put(Box::new(work), now);
     let was_watched = mem::replace(&mut queue.is_watched, true);
     drop(queue);
     SOME.notify_one();
     if !was_watched {
         WATCHED.notify_one();
     }
-    Ok(())
+    Ok(piece)
 }
 
 /// How long work that is given to a helper now is expected to wait.
@@ -112,6 +126,7 @@ fn unbind() {
 fn serve() {
     unbind();
     PRIORITIES.begin(priority::NICE);
+    LEDGER.join();
     loop {
         let queue = SOME.wait_while(lock(&QUEUE), |queue| queue.waiting.is_empty());
         let work = queue.unwrap_or_else(PoisonError::into_inner).waiting.take(clock::now());
@@ -123,6 +138,7 @@ fn serve() {
 fn serve_late() {
     unbind();
     PRIORITIES.begin(priority::NICE_OF_SPARE);
+    LEDGER.join();
     loop {
         let queue = WATCHED.wait_while(lock(&QUEUE), |queue| !queue.is_watched);
         let (work, sleeps) = queue.unwrap_or_else(PoisonError::into_inner).take_late(clock::now());

@@ -4,9 +4,11 @@
 //! (`tasks/task.rs`), and says what the worker must do next. The futures of [`crate::handler`]
 //! leave their reason to pause in `context.rs`.
 //!
+//! `helpers.rs` has the threads for work aside, and `aside.rs` the time that requests wait for it.
 //! `resumable.rs` holds a child or task while no worker runs it, and `outcome.rs` its result. A
 //! waiting request is in its wait slot. `join_state.rs` is the state machine of all three.
 
+mod aside;
 mod cancel;
 mod child;
 mod context;
@@ -23,13 +25,16 @@ mod waiter;
 pub use cancel::CancellationToken;
 
 pub(crate) use crate::sched::Resume;
+pub(crate) use aside::{Aside, Waits, after};
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, STACK_BYTES, abort_pauses, aside_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing,
-    join_pauses, joined, may_wait, passed_checkpoint, pauses_for,
+    Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
+    joined, may_wait, passed_checkpoint, pauses_for,
 };
 pub(crate) use events::{Due, Events};
-pub(crate) use helpers::{expected_wait, help};
+#[cfg(feature = "admin")]
+pub(crate) use helpers::Times;
+pub(crate) use helpers::{LEDGER, State as HelpersState, expected_wait, help};
 pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};

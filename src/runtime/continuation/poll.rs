@@ -52,8 +52,8 @@ pub(crate) enum Polled<T> {
 pub(crate) enum Awaited {
     /// A child of its own.
     Child,
-    /// Work that it has given to a helper.
-    Aside,
+    /// Work that it has given to a helper, in this place of the ledger of helpers.
+    Aside(u32),
     /// Another event outside of the workers.
     Event,
 }
@@ -75,8 +75,8 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
         (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits(Awaited::Child),
         (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
         (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits(Awaited::Event),
-        (Ok(Poll::Pending), Some(Pause::Aside)) if wakes_anywhere => Polled::Waits(Awaited::Aside),
-        (Ok(Poll::Pending), None | Some(Pause::Aside)) => Polled::Aborted(AbortCause::Stalled),
+        (Ok(Poll::Pending), Some(Pause::Aside(place))) if wakes_anywhere => Polled::Waits(Awaited::Aside(place)),
+        (Ok(Poll::Pending), None | Some(Pause::Aside(_))) => Polled::Aborted(AbortCause::Stalled),
     };
     (polled, joined)
 }

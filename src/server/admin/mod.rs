@@ -16,6 +16,7 @@ pub(super) mod endpoint;
 #[path = "no_endpoint.rs"]
 pub(super) mod endpoint;
 pub(super) mod gate;
+pub(super) mod helpers;
 pub(super) mod said;
 pub(super) mod stuck;
 pub(super) mod waiting;

@@ -7,15 +7,18 @@
 //! a slice. For `/healthz`, a pool in which requests wait while all workers sleep makes no
 //! progress, after the same time.
 //!
-//! If workers do not help one another (`isolated`), each worker counts as a pool of its own.
+//! If workers do not help one another (`isolated`), each worker counts as a pool of its own. The
+//! helper threads are a pool too (`helpers.rs`).
 //!
 //! A worker *moves* when its loop makes a turn, and when a slice of its job ends. So a worker whose
 //! handler has checkpoints moves every millisecond. A sleeping worker is well while no request
 //! waits for it. The worker only counts its moves; each check compares the count with that of the
 //! last check.
 
+use super::helpers::{Helper, Seen as SeenHelpers};
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
+use crate::runtime::continuation::HelpersState;
 use crate::sched::Topology;
 use crate::time::{Nanos, Onset, Turn};
 
@@ -75,6 +78,9 @@ pub(crate) struct Watch {
     workers: Vec<Seen>,
     /// For each pool, the time since which every check has found waiting jobs.
     waiting_since: Vec<Option<Nanos>>,
+    helpers: SeenHelpers,
+    /// The last check of the helpers.
+    stuck_helpers: Option<Stuck>,
     reported: Onset,
     /// When every worker had last made progress.
     fed_at: Nanos,
@@ -105,6 +111,12 @@ impl Watch {
         }
     }
 
+    /// Checks the helpers, which all servers of the process share, for the next [`Watch::look`].
+    pub(crate) fn see_helpers(&mut self, helpers: &[Helper], state: &HelpersState, now: Nanos) {
+        let stuck = self.helpers.look(helpers, (state.waiting, state.oldest_waiting), now);
+        self.stuck_helpers = stuck.map(|(still, reason)| Stuck { still, reason });
+    }
+
     /// Checks all workers. Returns the pool that has been stuck for longest. Logs when a pool gets
     /// stuck, and when no pool is stuck any more.
     pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
@@ -114,10 +126,10 @@ impl Watch {
             *since = if pool.waiting > 0 { since.or(Some(now)) } else { None };
         }
         let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(metrics, number, pool, now));
-        let longest = stuck.max_by_key(|stuck| stuck.still);
+        let longest = stuck.chain(self.stuck_helpers.clone()).max_by_key(|stuck| stuck.still);
         match (self.reported.see(longest.is_some(), Nanos::ZERO, now), &longest) {
             (Some(Turn::Begins), Some(stuck)) => tracing::error!("{}", stuck.reason),
-            (Some(Turn::Ends), _) => tracing::info!("no longer stuck: every pool has a worker that moves"),
+            (Some(Turn::Ends), _) => tracing::info!("no longer stuck: every pool moves"),
             _ => {}
         }
         longest

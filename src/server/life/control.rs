@@ -1,13 +1,13 @@
 //! The state by which the control threads observe and change a server. `admin` uses it only through
 //! its traits.
 
-use super::panics;
 use super::start::{Bound, Conduct};
+use super::{helpers, panics};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Service;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Recent};
 use crate::net::Drops;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{LEDGER, lock};
 use crate::runtime::cpus::{cpus, throttled};
 use crate::runtime::{Groups, run_queue};
 use crate::sched::{Adaptation, UNINTERRUPTED};
@@ -114,7 +114,9 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let (topology, live) = (self.shared.topology(), self.reloads.live());
         let works = |worker: &usize| !self.shared.is_parked(*worker);
         let pools = stuck::Pool::all(&topology, &live.config, [&queues, &deques], works);
-        lock(&self.watch).look(&self.bound.board.metrics, &pools, clock::now())
+        let (now, mut watch) = (clock::now(), lock(&self.watch));
+        watch.see_helpers(&helpers::each(), &LEDGER.state(now), now);
+        watch.look(&self.bound.board.metrics, &pools, now)
     }
 
     /// Reloads the configuration, and applies the settings that may change while the server runs.
@@ -220,6 +222,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             given_up: self.given_up(),
             max_wait: waiting::max_wait(&following.limits),
             oldest: self.common.serving.unfinished.oldest(clock::now()),
+            helpers: helpers::state(clock::now()),
             class_names: ClassNames(H::CLASS_NAMES),
             reason_names: H::REASON_NAMES,
             own: shown::values(&self.bound.own),

@@ -2,6 +2,7 @@
 
 mod control;
 mod drain;
+mod helpers;
 #[cfg(feature = "admin")]
 mod pages;
 mod panics;

@@ -1,6 +1,7 @@
 //! Answers the questions of the admin endpoint's pages about the server.
 
 use super::control::{Control, Phase};
+use super::helpers;
 use crate::handler::Service;
 use crate::metrics::{Tick, Unended};
 use crate::runtime::continuation::lock;
@@ -46,10 +47,15 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     }
 
     fn oldest(&self, most: usize) -> Vec<Unended> {
-        let mut all: Vec<Unended> = self.common.serving.unfinished.all().collect();
+        let mut all: Vec<_> = self.common.serving.unfinished.all().collect();
         all.sort_unstable_by_key(|(about, _)| about.came_at);
         all.truncate(most);
-        all
+        let now = clock::now();
+        all.into_iter().map(|of| helpers::unended(of, now)).collect()
+    }
+
+    fn helpers(&self) -> Vec<Option<Nanos>> {
+        helpers::running(clock::now())
     }
 
     fn unreceived(&self) -> Vec<u64> {

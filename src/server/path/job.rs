@@ -5,7 +5,7 @@ use super::packet::{Envelope, Make, Packet};
 use crate::handler::Service;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Limits, Outside, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
+    self, AbortCause, AnyChild, Aside, Limits, Outside, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
 use crate::time::Nanos;
 use std::future::Future;
@@ -107,6 +107,10 @@ pub(crate) struct Slot<F> {
     waker: Waker,
     /// True while the request waits in the wait slot, or has been woken and not run since.
     parked: bool,
+    /// Since when the request has waited for work aside, if it is parked for that; otherwise zero.
+    away_since: Nanos,
+    /// How long the request has waited for its work aside.
+    pub(crate) aside: Aside,
     future: Pin<Box<Option<F>>>,
 }
 
@@ -117,11 +121,12 @@ impl<F> Slot<F> {
         let wakes = WakeSlot::new(&wait_slot);
         let waker = Waker::from(Arc::clone(&wakes));
         let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
-        Slot { envelope: Envelope::default(), wait_slot, waiter, wakes, waker, parked: false, future: Box::pin(None) }
+        let (envelope, aside, future) = (Envelope::default(), Aside::default(), Box::pin(None));
+        Slot { envelope, wait_slot, waiter, wakes, waker, parked: false, away_since: Nanos::ZERO, aside, future }
     }
 
     pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
-        self.envelope = envelope;
+        (self.envelope, self.aside) = (envelope, Aside::default());
         self.wait_slot.renew();
         self.future.set(Some(future));
     }
@@ -135,9 +140,21 @@ impl<F> Slot<F> {
     /// already.
     pub(crate) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
+        self.away_since = Nanos::ZERO;
         if mem::take(&mut self.parked) {
             self.wait_slot.leave();
         }
+    }
+
+    /// Notes that the request, which is about to be parked, waits for work aside from `now` on.
+    pub(crate) fn goes_away(&mut self, now: Nanos) {
+        self.away_since = now;
+    }
+
+    /// Whether the request is parked until work aside ends, or has been woken by it and not run
+    /// since.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away_since > Nanos::ZERO
     }
 
     /// True if nothing has a waker of the request, so that nothing will wake it that has not done
@@ -166,14 +183,22 @@ impl<F: Future> Slot<F> {
     /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
     /// is the CPU time of the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
+        let mut away_since = Nanos::ZERO;
         if mem::take(&mut self.parked) {
             self.wait_slot.state.begin();
+            away_since = mem::take(&mut self.away_since);
         }
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
-        let (polled, joined) = continuation::poll(future, terms);
+        let (polled, joined) = if away_since == Nanos::ZERO {
+            continuation::poll(future, terms)
+        } else {
+            let (polled, aside) = continuation::after(away_since, start, || continuation::poll(future, terms));
+            self.aside = self.aside.plus(aside);
+            polled
+        };
         if matches!(polled, Polled::Waits(_)) {
             if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
                 return (Polled::Aborted(AbortCause::Stalled), joined);

@@ -1,6 +1,7 @@
 //! Does the admin endpoint answer at once while all workers are busy? Method: pages are requested
 //! while a handler holds all workers.
 
+mod aside;
 mod slow;
 mod stages;
 

@@ -34,7 +34,7 @@ fn both_pages_have_what_was_sent() {
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
     assert_eq!(fates(&body), fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 });
     assert_eq!(body["malformed_by_reason"]["empty"], 1);
-    for stage in ["kernel", "queue", "send", "service", "total"] {
+    for stage in ["kernel", "queue", "aside", "send", "service", "total"] {
         for (class, count) in [("all", 37), ("short", 30), ("long", 7)] {
             let block = &body["since_start"][stage][class];
             assert_eq!(block["count"], count);

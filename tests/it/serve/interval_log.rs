@@ -46,7 +46,7 @@ fn the_log_has_the_percentiles_of_latency() {
     let (histograms, body) = (histograms(&server), latency(server.admin));
     let stages = body["since_start"].as_object().expect("stages");
     let shown: usize = stages.values().map(|classes| classes.as_object().expect("classes").len()).sum();
-    assert_eq!((histograms.len(), shown), (15, 15), "all, short and long in five stages");
+    assert_eq!((histograms.len(), shown), (18, 18), "all, short and long in six stages");
     for (tag, histogram) in histograms {
         let (class, stage) = tag.split_once('.').expect("class and stage");
         let block = &stages[stage][class];

@@ -56,7 +56,8 @@ fn well(body: &Value) -> Value {
 fn history(intervals: &[(f64, &Value)]) -> Value {
     let interval = |(ended, latency): &(f64, &Value)| {
         json!({ "time_seconds": ended, "fates": latency["fates"], "run_queue_wait_us": latency["run_queue_wait_us"],
-            "throttled_us": latency["throttled_us"],
+            "throttled_us": latency["throttled_us"], "answered_late": latency["answered_late"],
+            "blocked": latency.get("blocked").unwrap_or(&json!([])),
             "utilisation": latency["utilisation"]["10s"], "oldest_us": latency["oldest_us"],
             "latency": latency["windows"]["60s"] })
     };
@@ -103,6 +104,83 @@ fn the_page_knows_what_was_before_it() {
     assert!(text(&shown[0], "requests").contains("shed: waited too long"), "{}", text(&shown[0], "requests"));
     assert_eq!(text(&shown[0], "state"), "well", "that was five minutes ago: {}", text(&shown[0], "findings"));
     assert!(text(&shown[0], "said").contains("Nothing was shed, dropped or failed in the last 60 s."), "{shown:?}");
+}
+
+// Does the page keep who was to blame for as long as its charts? Method: eight minutes ago, and two
+// minutes ago, requests were answered too late; /slow has forgotten it.
+#[test]
+fn the_page_keeps_who_was_to_blame() {
+    let server = busy_server();
+    let html = page(server.admin, "/");
+    let mut now = latency(server.admin);
+    (now["run_queue_wait_us"], now["utilisation"]["10s"]) = (json!(0), json!(0.42));
+    let begun = now["start_time_seconds"].as_f64().expect("a time").round();
+    (now["start_time_seconds"], now["time_seconds"]) = (json!(begun), json!(begun + 600.0));
+    for fate in now["fates"].as_object_mut().expect("counts").values_mut() {
+        *fate = json!(0);
+    }
+    // Other tests of this process have work aside.
+    now["helpers"] = json!({ "threads": 0, "waiting": 0, "oldest_waiting_us": 0.0, "cpu_us": 0.0 });
+    let of = |answered: u32, late: u32, blocked: Value| {
+        let mut figures = now.clone();
+        (figures["fates"]["answered"], figures["answered_late"]["patience"]) = (json!(answered), json!(late));
+        figures["blocked"] = blocked;
+        figures
+    };
+    let blocked = |cause: &str, by: Option<u8>, latency_us: f64, text: &str| {
+        json!([{ "class": 0, "by_class": by, "cause": cause, "requests": 31, "blocked_us": latency_us * 20.0,
+            "latency_us": latency_us, "text": text }])
+    };
+    let first = blocked("helper", None, 5e6, "no helper was free for 4900000 us: helpers did other work");
+    let ran = "worker 1 ran request 790 (class 1) for 9900000 us without a checkpoint";
+    let last = blocked("no_checkpoint", Some(1), 10e6, ran);
+    let kept = [
+        of(0, 0, json!([])),
+        of(1_000, 20, first),
+        of(5_000, 20, json!([])),
+        of(6_000, 51, last),
+        of(7_000, 51, json!([])),
+    ];
+    let kept: Vec<(f64, &Value)> =
+        [0.0, 120.0, 300.0, 480.0, 500.0].into_iter().map(|at| begun + at).zip(&kept).collect();
+    let slow = json!({ "schema": "forebay-slow/1", "window_s": 60, "class_names": ["short", "long"], "workers": [],
+        "helpers": [], "waiting": [], "sockets": [], "slowest": [], "blocked": [] });
+    let answer = |at: f64, latency: &Value, ready: Value| {
+        let kept = history(&kept[..]);
+        json!({ "at": begun * 1e3 + at, "latency": well(latency), "readyz": ready, "slow": well(&slow), "history": kept })
+    };
+    let ready = json!([200, "ready\n"]);
+    let late = of(8_000, 51, json!([]));
+    let mut behind = late.clone();
+    let helpers = json!({ "threads": 2, "waiting": 5, "running": 2, "oldest_waiting_us": 4e6, "oldest_running_us": 9e6,
+        "done": 3, "refused": 0, "cpu_us": 2e6, "run_queue_wait_us": null });
+    behind["helpers"] = helpers;
+    let Some(shown) = shown(&html, &[answer(600e3, &late, ready.clone()), answer(601e3, &behind, ready)]) else {
+        return;
+    };
+    let [past, behind] = &shown[..] else { panic!("two answers") };
+    let time = |second: f64| {
+        let second = (begun + second) as u64 % 86_400;
+        format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
+    };
+    assert_eq!(text(past, "state"), "look", "{past}");
+    let late = format!("Answered too late in the last 10 min: 51 of 8,000 answers, until {} UTC.", time(480.0));
+    let culprit = format!(
+        "the slowest took 10.0 s, until {}: worker 1 ran request 790 (long) for 9.90 s without a checkpoint.",
+        time(480.0)
+    );
+    for (shown, id, expected) in [
+        (past, "findings", &*late),
+        (past, "findings", &*culprit),
+        (past, "blocked", "nothing was blocked in the last 60 s"),
+        (past, "earlier", &format!("{} short long 31 200 s 10.0 s worker 1 ran request 790 (long)", time(480.0))),
+        (past, "earlier", &format!("{} short – 31 100 s 5.00 s no helper was free for 4.90 s", time(120.0))),
+        (past, "helpers", "None: there was no work aside."),
+        (behind, "findings", "Helpers are behind: 5 pieces of work aside wait, the oldest for 4.00 s."),
+        (behind, "helpers", "5 pieces of work wait, the oldest for 4.00 s. CPU time since the start: 2.00 s."),
+    ] {
+        assert!(text(shown, id).contains(expected), "no {expected:?} in {}", text(shown, id));
+    }
 }
 
 // Health comes first. Missing figures are left out, and a path without an answer is shown.
@@ -201,7 +279,7 @@ fn the_page_shows_who_blocks_whom() {
             { "request": 814, "class": 0, "age_us": 13.0, "place": "waiting", "culprit": null },
             { "request": 813, "class": 1, "age_us": 5312.0, "place": "waiting", "culprit": culprit }],
         "slowest": [{ "request": 801, "class": 0, "ended_s_ago": 3.2, "latency_us": 812.0, "delay_us": 790.0, "kernel_us": 12.0,
-            "queue_us": 770.0, "set_aside_us": 8.0, "service_us": 20.0, "worker": 1, "culprit": culprit }],
+            "queue_us": 770.0, "set_aside_us": 8.0, "for_helper_us": 5.0, "on_helper_us": 6.0, "service_us": 20.0, "worker": 1, "culprit": culprit }],
         "sockets": [{ "worker": 3, "waiting_bytes": 1280, "culprit": culprit }],
         "blocked": [{ "class": 0, "by_class": 1, "cause": "no_checkpoint", "requests": 31, "blocked_us": 20311.0 }],
         "workers": [{ "worker": 0, "busy": 0.71, "running": { "request": 900, "class": 1, "for_us": 120.0 } },
@@ -221,7 +299,10 @@ fn the_page_shows_who_blocks_whom() {
         ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790 (long) for 5.31 ms"),
         ("waiting", "socket of worker 3 – – 1,280 bytes worker 1 ran"),
         ("blocked", "short long 31 20.3 ms no checkpoint"),
-        ("slowest", "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 20.0 us 1 801 worker 1 ran request 790 (long)"),
+        (
+            "slowest",
+            "short 3.20 s ago 812 us 12.0 us 770 us 8.00 us 5.00 us 6.00 us 20.0 us 1 801 worker 1 ran request 790 (long)",
+        ),
     ] {
         assert!(text(&shown[1], id).contains(expected), "no {expected:?} in {}", text(&shown[1], id));
     }

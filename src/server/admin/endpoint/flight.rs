@@ -40,7 +40,8 @@ impl Desk<'_, '_> {
         self.flight.slow.look(self.collector.metrics, self.probe.tick());
         if self.flight.history.is_due(self.collector) {
             let snapshot = self.snapshot();
-            self.flight.history.keep(self.collector, &snapshot);
+            let blocked = self.flight.slow.interval();
+            self.flight.history.keep(self.collector, &snapshot, &blocked);
         }
     }
 
@@ -48,7 +49,8 @@ impl Desk<'_, '_> {
     pub(super) fn slow(&mut self) -> Value {
         self.look();
         let (waiting, sockets, names) = (self.probe.oldest(SHOWN), self.probe.unreceived(), self.gauges().class_names);
-        self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &names.0, clock::now())
+        let helpers = self.probe.helpers();
+        self.flight.slow.report(self.collector.metrics, &waiting, (&sockets, &helpers), &names.0, clock::now())
     }
 
     /// Begins a capture. Its end sends the result. `None` if a capture is in progress.
@@ -69,7 +71,7 @@ impl Desk<'_, '_> {
     /// the answer.
     pub(crate) fn look_at_capture(&mut self) {
         let probe = self.probe;
-        let oldest = || probe.oldest(1).first().map(|(about, _)| about.came_at);
+        let oldest = || probe.oldest(1).first().map(|unended| unended.about.came_at);
         let over = |(capture, answer): &mut (Capture<'_>, oneshot::Sender<_>)| {
             answer.is_closed() || capture.look(oldest, || probe.kernel_dropped())
         };

@@ -8,6 +8,7 @@ pub(crate) use http::Limits;
 
 use crate::metrics::{Tick, Unended};
 use crate::server::reload::Reloads;
+use crate::time::Nanos;
 
 /// The questions of the pages to the server. They are asked on the admin thread, so no method may
 /// block.
@@ -24,6 +25,8 @@ pub(crate) trait Pages {
     fn tick(&self) -> Tick;
     /// The oldest unfinished requests, at most `most`, each with what it waits for.
     fn oldest(&self, most: usize) -> Vec<Unended>;
+    /// For how long each helper has done its present work; `None` = it does none.
+    fn helpers(&self) -> Vec<Option<Nanos>>;
     /// Bytes waiting in the sockets of each worker.
     fn unreceived(&self) -> Vec<u64>;
 }

@@ -26,6 +26,10 @@ impl Pages for Server {
         Vec::new()
     }
 
+    fn helpers(&self) -> Vec<Option<Nanos>> {
+        Vec::new()
+    }
+
     fn unreceived(&self) -> Vec<u64> {
         Vec::new()
     }

@@ -9,12 +9,13 @@ mod run;
 use crate::handler::{Service, outgoing};
 use crate::metrics::{Continuation, Counter, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
 use crate::net::Link;
-use crate::runtime::continuation::AbortCause;
+use crate::queue::Pooled;
+use crate::runtime::continuation::{AbortCause, Aside, Awaited};
 use crate::sched::overload::Cause;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, Step, WorkerId};
+use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::common::Common;
-use crate::server::path::job::Job;
+use crate::server::path::job::{Job, Slot};
 use crate::server::path::packet::{Envelope, Make, Packet};
 use crate::server::path::samples::Sampler;
 use crate::time::{Nanos, clock};
@@ -69,14 +70,46 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         }
     }
 
+    /// Parks the request in `slot`, which ran for `ran` and waits for what is `awaited`.
+    fn park(&mut self, mut slot: Pooled<'e, Slot<M::Future>>, awaited: Awaited, ran: Nanos) -> Ran<Job<'s, 'e, H, M>> {
+        let (wait_slot, packet, unfinished) = (slot.wait_slot(), slot.envelope.packet, &self.common.serving.unfinished);
+        if let Awaited::Aside(place) = awaited {
+            slot.goes_away(self.now);
+            // Before another worker may run the request.
+            unfinished.waits(packet, Some(Wait::Aside(place)));
+        }
+        match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, awaited != Awaited::Child) {
+            None => Ran::Ended { ran },
+            Some(job) => {
+                if matches!(awaited, Awaited::Aside(_)) {
+                    unfinished.waits(packet, None);
+                }
+                Ran::Paused { job, resume: Resume::Here, ran }
+            }
+        }
+    }
+
     /// Tells the flight recorder of a request that waited long, in `packet`.
     #[cold]
-    fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope) {
+    fn delayed(&mut self, packet: &Packet<'s, H::Ticket>, envelope: &Envelope, aside: &Aside) {
         let (set_aside, behind) = packet.set_aside.max((envelope.permit_wait, PERMIT));
         let Envelope { worker, received_at, ref stay, hops, .. } = *envelope;
         let worker = if hops > 0 { self.worker as u16 } else { worker };
         let (about, ended_at, service, shard) = (envelope.about(), self.now, stay.service, packet.shard);
-        let late = Delayed { about, worker, received_at, ended_at, service, set_aside, behind, shard };
+        let Aside { for_helper, on_helper, cpu: helper_cpu } = *aside;
+        let late = Delayed {
+            about,
+            worker,
+            received_at,
+            ended_at,
+            service,
+            for_helper,
+            on_helper,
+            helper_cpu,
+            set_aside,
+            behind,
+            shard,
+        };
         self.recorder.flight.delayed(&late);
     }
 
@@ -157,6 +190,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         match job {
             Job::Continuation(slot) => {
                 slot.envelope.stay.ready_at = self.now;
+                if slot.is_away() {
+                    self.common.serving.unfinished.waits(slot.envelope.packet, None);
+                }
                 if let Requeued::Hopped(_) = why {
                     slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 }

@@ -7,8 +7,7 @@ use crate::handler::Service;
 use crate::metrics::{About, Counter, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AbortCause, AnyChild, Awaited, LocalQueue, Polled, guarded};
-use crate::sched::Resume;
+use crate::runtime::continuation::{self, AbortCause, AnyChild, Aside, Awaited, LocalQueue, Polled, guarded};
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
 use crate::server::path::job::{Job, Slot};
@@ -194,19 +193,13 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             Polled::Waits(Awaited::Event) if !self.common.wait_slots.has_room() => Some(AbortCause::Full),
             // What waits for a helper has asked for room before.
-            Polled::Waits(awaited) => {
-                let (wait_slot, outside) = (slot.wait_slot(), awaited != Awaited::Child);
-                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
-                    None => Ran::Ended { ran },
-                    Some(job) => Ran::Paused { job, resume: Resume::Here, ran },
-                };
-            }
+            Polled::Waits(awaited) => return self.park(slot, awaited, ran),
             Polled::Ended(packet) => {
                 self.running.shedding.on_end(&slot.envelope.stay, self.now);
                 slot.envelope.class = packet.envelope.class;
                 // What is left of the future holds nothing, and the slot's next one takes its
                 // place.
-                self.finish(packet, &slot.envelope);
+                self.finish(packet, &slot.envelope, &slot.aside);
                 None
             }
             Polled::Panicked(_) => Some(AbortCause::Failed),
@@ -266,14 +259,15 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         may_wait
     }
 
-    /// Why the reply of a handler that has finished now is late, if it is.
+    /// Why the reply of a handler that has finished now is late, if it is. Work aside of the
+    /// request is no wait while it has a CPU.
     #[cold]
-    pub(super) fn late(&mut self, envelope: &Envelope) -> Option<Late> {
+    pub(super) fn late(&mut self, envelope: &Envelope, aside: &Aside) -> Option<Late> {
         let patience = self.running.limits().of(true).patience;
         if self.now >= envelope.stay.expires_at {
             return Some(Late::Deadline);
         }
-        (envelope.stay.wait(self.now) >= patience).then_some(Late::Patience)
+        (envelope.stay.wait(self.now).minus(aside.cpu) >= patience).then_some(Late::Patience)
     }
 
     /// The worker has found nothing to do.

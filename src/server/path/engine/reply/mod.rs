@@ -9,7 +9,7 @@ use crate::fate::{Failed, Fate};
 use crate::handler::{Served, Service, outgoing};
 use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
-use crate::runtime::continuation::guarded;
+use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
 use crate::time::Nanos;
@@ -65,7 +65,7 @@ const TOO_LONG: &str = "a reply is longer than --amplification allows to an addr
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
     /// Sends the reply of a handler that has finished.
-    pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
+    pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope, aside: &Aside) {
         if let Some(excess) = packet.excess {
             packet.envelope = *envelope;
             return match excess {
@@ -90,13 +90,14 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         let mut sample = Sample {
             class: envelope.class,
             kernel: envelope.kernel_wait(),
-            queue,
+            queue: queue.minus(aside.whole()),
             service: envelope.stay.service,
+            aside: aside.whole(),
             ..Sample::default()
         };
         if sample.kernel.plus(queue) >= LONG_WAIT {
-            self.delayed(&packet, envelope);
-            sample.late = self.late(envelope);
+            self.delayed(&packet, envelope, aside);
+            sample.late = self.late(envelope, aside);
         } else if self.now >= envelope.stay.expires_at {
             sample.late = Some(Late::Deadline);
         }
