@@ -42,7 +42,7 @@ impl Matching {
             0 => {
                 self.note_sent(clients, datagrams.profile.handshake(), sent);
                 let alike = self.open[flow].iter().rev().map(|id| *id as usize);
-                last_open(clients, at, alike, &mut self.doubtful)
+                last_open(clients, at, &alike, &mut self.doubtful)
             }
             WHOLE_BITS.. => place(datagrams.numbers, told.id),
             bits => {
@@ -54,7 +54,7 @@ impl Matching {
                     let is_of_flow = usize::from(clients.schedule[id].flow) == flow;
                     (is_of_flow && datagrams.profile.answers(number, reply)).then_some(id)
                 });
-                last_open(clients, at, alike, &mut self.doubtful)
+                last_open(clients, at, &alike, &mut self.doubtful)
             }
         }
     }
@@ -85,7 +85,7 @@ impl Matching {
 fn last_open(
     clients: &Clients<'_>,
     at: Nanos,
-    alike: impl Iterator<Item = usize> + Clone,
+    alike: &(impl Iterator<Item = usize> + Clone),
     doubtful: &mut u64,
 ) -> Option<usize> {
     // A reply that we read late came before the requests that have been sent since.

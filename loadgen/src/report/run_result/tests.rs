@@ -136,12 +136,16 @@ fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
     assert_eq!(result.latency_us.all().max, Some(40.0));
 }
 
+/// When a request is due in ms, how many ms later it is sent, and how many ms after that its reply
+/// comes.
+type Asked = (u64, u64, Option<(u64, Status)>);
+
 /// What became of requests that are due at each of `at_ms` and sent `slip_ms` later. A reply comes
 /// `took_ms` after the send.
-fn sent_late(requests: &[(u64, u64, Option<(u64, Status)>)]) -> RunResult {
+fn sent_late(requests: &[Asked]) -> RunResult {
     let schedule = requests.iter().map(|(at_ms, ..)| request(*at_ms, 0)).collect();
     let slips = requests.iter().map(|(_, slip_ms, _)| Nanos::from_millis(*slip_ms)).collect();
-    let reply = |(at_ms, slip_ms, took): &(u64, u64, Option<(u64, Status)>)| {
+    let reply = |(at_ms, slip_ms, took): &Asked| {
         let (took_ms, status) = (*took)?;
         let at = Nanos::from_millis(5_000 + at_ms + slip_ms + took_ms);
         Some(Reply { at, status, code: "", served: Served::default(), late: false })
@@ -221,7 +225,7 @@ fn a_generator_that_stands_still_blames_no_server() {
     assert_eq!([held("loss<1%", &result), held("p99<50ms", &result)], [Held::Undecided; 2]);
     assert_eq!(held("loss<40%", &result), Held::Holds, "though all that is not judged counts as lost");
     // A server that loses each fifth request is to blame for those that were sent in time.
-    let lossy = |at_ms: u64| (at_ms, 0, (at_ms % 5 > 0).then_some((1, Status::Ok)));
+    let lossy = |at_ms: u64| (at_ms, 0, (!at_ms.is_multiple_of(5)).then_some((1, Status::Ok)));
     let result = sent_late(&(0..18_000).map(lossy).collect::<Vec<_>>());
     assert_eq!((result.fates.lost, result.fates.unjudged), (3_600, 0));
     assert!(result.latency_us.all().supports(Percentile::P99) && result.latency_us.all().p99.is_none());
