@@ -9,12 +9,14 @@ use crate::pages::{
     BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
     markdown_below, pages, read, root,
 };
+use crate::support::server::started;
+use crate::support::skip::skip;
 use forebay::config::Setting;
 use std::path::Path;
 use std::process::Command;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
-const CLONE: &str = "git clone \"$REPOSITORY\" forebay && cd forebay";
+const CLONE: &str = "git clone URL forebay && cd forebay";
 /// What it installs is the program of these tests.
 const INSTALL: &str = "cargo install --path loadgen";
 /// `profiles.rs`, `series.rs` and `pair.rs` run these.
@@ -25,7 +27,7 @@ pub(crate) const RUN_COMPARE: &str = "cargo run --release -p loadgen -- compare 
 /// `results/merge.rs` runs it.
 pub(crate) const RUN_MERGE: &str = "cargo run --release -p loadgen -- merge ";
 /// A test of examples/factors.rs asks so.
-const ASK: &str = "exec 3<>/dev/udp/127.0.0.1/9100; ";
+const ASK: &str = "bash -c \"exec 3<>/dev/udp/127.0.0.1/9100; ";
 /// Where the table of settings stands.
 const SETTINGS: &str = "src/config/README.md";
 
@@ -44,17 +46,84 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
     }
 }
 
-// Does the first line make a folder in which the second one may be written? Method: a clone of this
-// repository, in an empty folder.
+// Does the first line make a folder in which the second one may be written, in each shell? Method:
+// a clone of this repository, in an empty folder.
 #[test]
 fn the_repository_is_cloned_as_written() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("{CLONE} && pwd")]).env("REPOSITORY", root()).current_dir(folder.path());
-    let output = shell.output().expect("a shell");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let clone = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(Path::new(clone.trim_end()).join("loadgen/Cargo.toml").exists(), "{clone}");
+    let line = CLONE.replace("URL", &format!("'{}'", root().display()));
+    for mut shell in shells() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = shell.arg(format!("{line} && pwd")).current_dir(folder.path()).output().expect("a shell");
+        assert!(output.status.success(), "{shell:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let clone = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(Path::new(clone.trim_end()).join("loadgen/Cargo.toml").exists(), "{clone}");
+    }
+}
+
+// Does each line with `curl` work as it is typed, in each shell? Method: another port, and a
+// capture of one second.
+#[test]
+fn curl_works_as_typed_in_every_shell() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip("curl is missing (Debian: curl)");
+    }
+    let server = started("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 1 --burn sleep".split(' '));
+    let mut beside = ["deploy/debug.md", "deploy/upgrade.md"].map(|page| blocks_of(page, "sh").join("\n")).join("\n");
+    commands().iter().for_each(|command| beside += &format!("\n{command}"));
+    let mut lines: Vec<&str> = beside.lines().filter(|line| line.starts_with("curl ")).collect();
+    // The others are as fast as a shell starts.
+    lines.retain(|line| !line.contains("seconds=10"));
+    assert!(lines.len() >= 8 && lines.iter().any(|line| line.contains('?')), "{lines:?}");
+    let admin = server.admin.trim_start_matches("http://");
+    for line in lines {
+        for mut shell in shells() {
+            let folder = tempfile::tempdir().expect("a folder");
+            shell.arg(line.replace("127.0.0.1:9001", admin)).current_dir(folder.path());
+            let output = shell.output().expect("a shell");
+            let said = String::from_utf8_lossy(&output.stderr);
+            let is_there = !output.stdout.is_empty() || folder.path().read_dir().expect("a folder").next().is_some();
+            assert!(output.status.success() && said.is_empty() && is_there, "{shell:?}: {said}");
+        }
+    }
+}
+
+// Is each line of the pages one that every shell reads alike? A shell takes a `?`, `*` or `[` for
+// the name of a file, and knows no `/dev/udp`, unless they are in quotes.
+#[test]
+fn no_line_is_of_one_shell_alone() {
+    let lines: Vec<String> = markdown_below("deploy").iter().flat_map(|page| blocks_of(page, "sh")).collect();
+    for line in lines.iter().flat_map(|block| block.lines()).map(str::to_owned).chain(commands()) {
+        let mut quote = None;
+        let plain = |char: &char| match (quote, *char) {
+            (None, '\'' | '"') => {
+                quote = Some(*char);
+                false
+            }
+            (Some(open), char) => {
+                quote = quote.filter(|_| open != char);
+                false
+            }
+            (None, _) => true,
+        };
+        let outside: String = line.chars().filter(plain).collect();
+        let is_of_one =
+            outside.contains(['?', '[', '=', '{']) && outside.contains("http") || outside.contains("/dev/udp");
+        assert!(!is_of_one && !outside.contains("$REPOSITORY"), "quote it: {line}");
+    }
+}
+
+/// The shells that users type into, each ready for a line. They read no settings of a user.
+fn shells() -> impl Iterator<Item = Command> {
+    let known = [&["sh", "-c"][..], &["bash", "--norc", "-c"], &["zsh", "-f", "-c"], &["fish", "--no-config", "-c"]];
+    known.into_iter().filter_map(|words| {
+        let mut command = Command::new(words[0]);
+        if Command::new(words[0]).args(&words[1..]).arg("true").output().is_err() {
+            skip(format_args!("{} is missing (Debian: zsh fish)", words[0]));
+            return None;
+        }
+        command.args(&words[1..]);
+        Some(command)
+    })
 }
 
 #[test]
@@ -83,6 +152,7 @@ fn every_command_is_one_that_a_test_here_runs() {
             RUN_CALIBRATE,
             TEST,
             "curl -s http://127.0.0.1:9001/",
+            "curl -s 'http://127.0.0.1:9001/",
         ];
         assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
     }

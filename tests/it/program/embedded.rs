@@ -120,7 +120,7 @@ fn the_library_alone_is_small() {
     for said in [format!("{alone} crates instead of {all}."), format!("systemd's sockets: {admin} crates.")] {
         assert!(page.contains(&said), "src/handler/README.md shall say: {said}");
     }
-    assert!(include_str!("../../../README.md").contains("[less than half of the crates]") && 2 * alone < all);
+    assert!(include_str!("../../../README.md").contains("[fewer than half the crates]") && 2 * alone < all);
 }
 
 // Does an error that `main` returns print as text, and not as its fields?

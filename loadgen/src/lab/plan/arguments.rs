@@ -29,7 +29,7 @@ pub(crate) struct PlanArguments {
     pub(super) workload: Option<Workload>,
     /// Instead of --workload: requests that `GET /capture` wrote
     ///
-    /// curl -s http://127.0.0.1:9001/capture?seconds=10 | loadgen plan --replay /dev/stdin plans
+    /// curl -s 'http://127.0.0.1:9001/capture?seconds=10' | loadgen plan --replay /dev/stdin plans
     /// for a running server.
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
