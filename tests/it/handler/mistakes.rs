@@ -98,6 +98,21 @@ impl Handler for Long {
     }
 }
 
+/// Writes longer replies than it allows, also where it refuses.
+struct Overflowing;
+
+impl Handler for Overflowing {
+    type Ticket = ();
+
+    async fn handle(&self, _: Request<'_>, reply: &mut Reply<'_>) {
+        let _ = reply.put(&[0; 100]);
+    }
+
+    fn refuse(&self, _: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
+        let _ = reply.put(&[0; 100]);
+    }
+}
+
 #[test]
 fn the_server_itself() {
     if env::var_os(SERVES).is_none() {
@@ -110,10 +125,18 @@ fn the_server_itself() {
         socket.send(b"ask").expect("the server's port is open");
     }
     assert_eq!(server.stop().expect("it ran").totals.fates.shed_rate, 3);
+    let server = Server::for_tests(Overflowing);
+    let socket = client_of(server.address);
+    for _ in 0..3 {
+        socket.send(b"ask").expect("the server's port is open");
+    }
+    assert_eq!(server.stop().expect("it ran").totals.fates.failed, 3);
 }
 
 #[test]
 fn replies_that_are_too_long_for_their_source_are_logged_once() {
     let (code, _, said) = ended(&mut this_as("handler::mistakes::the_server_itself", SERVES, "1"));
     assert_eq!((code, said.matches("write no more than Reply::room").count()), (Some(0), 1), "{said}");
+    let why = "a reply is longer than the 3 bytes that its request of 3 bytes allows: nothing is sent (failed, reason overflow)";
+    assert_eq!((said.matches(why).count(), said.matches("Admitted::reply_limit").count()), (1, 1), "{said}");
 }

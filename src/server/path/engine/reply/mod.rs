@@ -63,6 +63,19 @@ impl<'s, T> Replying<'s, T> {
 const TOO_LONG: &str = "a reply is longer than --amplification allows to an address that is not validated: nothing is sent \
                         (shed_rate); let the handler validate it, or write no more than Reply::room, or raise --amplification";
 
+/// Tells in the log, once, why the first reply that does not fit into its `room` is not sent.
+/// `ends` says how its request ends.
+fn tell_overflow(envelope: &Envelope, room: usize, ends: &str) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let asked = envelope.request_len;
+        tracing::warn!(
+            "a reply is longer than the {room} bytes that its request of {asked} bytes allows: nothing is sent ({ends}); allow \
+             more in admit (Admitted::reply_limit, up to --datagram-max), or write less"
+        );
+    });
+}
+
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
     /// Sends the reply of a handler that has finished.
     pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope, aside: &Aside) {
@@ -74,7 +87,10 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
                     TOLD.call_once(|| tracing::warn!("{TOO_LONG}"));
                     self.end(packet, Fate::ShedRate);
                 }
-                Excess::ForReply => self.fail(packet, Failed::Overflow),
+                Excess::ForReply => {
+                    tell_overflow(envelope, envelope.reply_limit, "failed, reason overflow");
+                    self.fail(packet, Failed::Overflow);
+                }
                 Excess::GivenUp(end, reason) => self.give_up(packet, end, reason),
             };
         }

@@ -1,5 +1,6 @@
 //! How requests end that are not served: their fates, and what their clients hear.
 
+use super::tell_overflow;
 use crate::fate::{Ending, Failed, Fate, Refused, Status};
 use crate::handler::{GiveUp, Reply, Service, Unserved};
 use crate::metrics::Counter;
@@ -102,7 +103,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(request, unserved, &mut reply));
         let length = reply.len();
-        if written.is_err() || length == 0 || reply.has_overflowed() {
+        let overflowed = reply.has_overflowed();
+        if overflowed {
+            tell_overflow(&envelope, room, "an answer of refuse");
+        }
+        if written.is_err() || length == 0 || overflowed {
             return self.recycle(packet);
         }
         packet.reply_len = length;
