@@ -4,6 +4,8 @@ use super::problem::{Claim, Origin, Problem};
 use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, find};
 use super::value::{Refusal, suggestion};
 use std::collections::BTreeMap;
+#[cfg(feature = "cli")]
+use std::path::PathBuf;
 
 /// The value of each setting from the highest layer that has it, and the problems so far.
 #[derive(Debug, Default)]
@@ -13,6 +15,9 @@ pub(crate) struct Layers {
     /// The texts of settings that the program adds, by key.
     #[cfg(feature = "cli")]
     pub(super) own: BTreeMap<String, (Vec<String>, Origin)>,
+    /// The folder with systemd's credentials, if there is one.
+    #[cfg(feature = "cli")]
+    pub(super) credentials: Option<PathBuf>,
     pub(super) problems: Vec<Problem>,
     /// Whether a layer could not be read. Settings that seem missing may then be in it.
     pub(super) incomplete: bool,

@@ -5,6 +5,7 @@ mod scope;
 mod unused;
 
 pub(crate) use super::table::{CHECK_CONFIG, CHECK_HEALTH, HELP_ALL};
+use own::IN_FILE;
 pub(crate) use own::{OwnFlags, as_settings};
 pub(crate) use scope::Scope;
 
@@ -71,7 +72,9 @@ pub(crate) fn load(
     matches: &ArgMatches,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Effective, Problems> {
+    let environment: Vec<(OsString, OsString)> = environment.into_iter().collect();
     let mut layers = Layers::default();
+    layers.credentials = environment.iter().find(|(name, _)| name == CREDENTIALS).map(|(_, folder)| folder.into());
     for setting in scope.settings() {
         if let Some(text) = matches.get_one::<String>(setting.key) {
             layers.offer(setting.key, text.clone(), Origin::Flag);
@@ -89,7 +92,16 @@ pub(crate) fn load(
     Ok(effective)
 }
 
+/// The variable with the folder of systemd's credentials (`LoadCredential=`).
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
 impl Layers {
+    /// The value of the secret `key` that systemd's credential of this name is, if there is one.
+    fn credential(&self, key: &str) -> Option<(Vec<String>, Origin)> {
+        let path = self.credentials.as_ref()?.join(key);
+        path.exists().then(|| (vec![format!("{IN_FILE}{}", path.display())], Origin::File { path, line: 1 }))
+    }
+
     /// Takes the value of a layer, unless an earlier, higher layer had the setting.
     fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
         self.given.entry(key.to_owned()).or_insert(Claim::new(key, text, origin));

@@ -1,7 +1,7 @@
 //! The settings that a program adds to those of a server. They are the flags of a `clap` struct,
 //! also in the environment and in the table `[service]` of the file.
 
-use super::value_text;
+use super::{read_bounded, value_text};
 use crate::config::effective::{Own, OwnRow};
 use crate::config::layers::Layers;
 use crate::config::problem::{Origin, Problem};
@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::path::Path;
 use toml::de::DeValue;
 
 /// The command line of a program, with its own flags.
@@ -72,10 +73,16 @@ impl OwnFlags {
             let is_flag = matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
             let given = layers.own.remove(key);
             let given = if is_flag { Some((texts(matches, arg), Origin::Flag)) } else { given };
-            let Some((texts, origin)) = given else { continue };
+            let is_secret = arg.is_hide_env_values_set();
+            let given = given.or_else(|| is_secret.then(|| layers.credential(key))?);
+            let Some((mut texts, origin)) = given else { continue };
+            if is_secret && let Err(message) = texts.iter_mut().try_for_each(|text| read_secret(key, text, &mut args)) {
+                layers.problems.push(Problem::of(key, OwnRow::SECRET, origin, message));
+                continue;
+            }
             let written: Vec<_> = texts.iter().map(|text| OsString::from(format!("--{key}={text}"))).collect();
             for (text, message) in texts.iter().zip(written.iter().map(|written| self.refusal(written))) {
-                let text = if arg.is_hide_env_values_set() { OwnRow::SECRET } else { text };
+                let text = if is_secret { OwnRow::SECRET } else { text };
                 layers.problems.extend(message.map(|message| Problem::of(key, text, origin.clone(), message)));
             }
             if !is_flag {
@@ -114,6 +121,36 @@ impl OwnFlags {
         };
         Some(if why.contains("allowed") { why } else { format!("{why}; --help says what is allowed") })
     }
+}
+
+/// What a value of a secret begins with if the rest is the path of its file.
+pub(super) const IN_FILE: &str = "file:";
+
+/// Replaces the value `text` of the secret `key` by the text of its file, also among the arguments
+/// `args` of the command line. A newline at the end is left out. Other values stay as they are.
+///
+/// # Errors
+/// Why the file cannot be read.
+fn read_secret(key: &str, text: &mut String, args: &mut [OsString]) -> Result<(), String> {
+    let Some(path) = text.strip_prefix(IN_FILE) else { return Ok(()) };
+    let wrong = |why: String| {
+        let why = why.split_once("; allowed").map_or(&*why, |(why, _)| why);
+        format!("{path}: {why}; allowed: {IN_FILE} and the path of a readable file")
+    };
+    let mut secret = read_bounded(Path::new(path)).map_err(wrong)?;
+    if secret.ends_with('\n') {
+        secret.pop();
+    }
+    let (flag, before) = (format!("--{key}"), text.clone());
+    for place in 1..args.len() {
+        if args[place - 1] == *flag && args[place] == *before {
+            args[place] = secret.clone().into();
+        } else if args[place] == *format!("{flag}={before}") {
+            args[place] = format!("{flag}={secret}").into();
+        }
+    }
+    *text = secret;
+    Ok(())
 }
 
 /// The values of `arg` as text.

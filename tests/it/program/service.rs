@@ -87,6 +87,51 @@ fn own_settings_come_from_every_layer() {
     assert!(again.iter().any(|line| line.starts_with("idle = \"4s\" # file")), "{again:#?}");
 }
 
+// Is a secret read from its file, from each layer, and from systemd's credential of its name? Is it
+// not shown, and is a file named that cannot be read? Method: a secret is refused if it is short.
+#[test]
+fn a_secret_comes_from_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(place("shared-key"), "a key that nobody sees\n").expect("written");
+    fs::write(place("short"), "short\n").expect("written");
+    let sessions = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program("sessions");
+        command.args(flags).arg("--check-config").envs(variables.iter().copied());
+        command
+    };
+    let [good, bad] = ["shared-key", "short"].map(|name| format!("file:{}", place(name)));
+    let by_file = |value: &str| file(&format!("[service]\nshared-key = {value:?}\n"));
+    let files = [by_file(&good), by_file(&bad)].map(|file| (file.path().display().to_string(), file));
+    let credentials = ("CREDENTIALS_DIRECTORY", &*folder.path().display().to_string());
+    let shown = |flags: &[&str], variables: &[(&str, &str)]| {
+        let lines = printed(&mut sessions(flags, variables));
+        assert!(!lines.iter().any(|line| line.contains("nobody")), "{lines:#?}");
+        lines
+    };
+    let flag = format!("--shared-key={good}");
+    has_all(&shown(&[&flag], &[]), &["# shared-key = (secret) # flag --shared-key"]);
+    has_all(&shown(&["--shared-key", &good], &[]), &["# shared-key = (secret) # flag --shared-key"]);
+    let variable = ("FOREBAY_SHARED_KEY", &*good);
+    has_all(&shown(&[], &[variable]), &["# shared-key = (secret) # environment FOREBAY_SHARED_KEY"]);
+    let of_file = format!("# shared-key = (secret) # file {} line 2", files[0].0);
+    has_all(&shown(&["--config", &files[0].0], &[]), &[&of_file]);
+    let of_credential = format!("# shared-key = (secret) # file {} line 1", place("shared-key"));
+    has_all(&shown(&[], &[credentials]), &[&of_credential]);
+    // A higher layer wins over the credential.
+    has_all(&shown(&["--config", &files[0].0], &[credentials]), &[&of_file]);
+    let short = "sessions: shared-key is too short; allowed: at least 16 bytes\n";
+    for refused in [&[&*format!("--shared-key={bad}")][..], &["--shared-key", &bad], &["--config", &files[1].0]] {
+        assert_eq!(refusal(&mut sessions(refused, &[credentials])), short, "{refused:?}");
+    }
+    assert_eq!(refusal(&mut sessions(&[], &[("FOREBAY_SHARED_KEY", &bad), credentials])), short);
+    let said = refusal(&mut sessions(&["--shared-key=file:/nowhere"], &[]));
+    assert!(
+        said.contains("shared-key = \"(secret)\" (flag --shared-key): /nowhere: the file cannot be read"),
+        "{said}"
+    );
+}
+
 // Does a service refuse wrong settings before the server binds, and also with --check-config?
 #[test]
 fn a_service_that_cannot_be_made_ends_with_2() {
