@@ -119,6 +119,7 @@ pub(crate) fn execute_on(
 ) -> Result<Outcome, Failure> {
     let schedule = schedule::draw(plan)?;
     let parts = Parts::split(&schedule, plan.threads, plan.until_known.is_some());
+    let beside = flows::beside(sockets);
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
     // A run without a chance of validity is ended without a signal, and without ending other runs.
@@ -153,6 +154,7 @@ pub(crate) fn execute_on(
         send_buffer_errors: send_buffer_errors.map_err(|error| format!("{error:#}")),
         heard: replies.heard,
         foreign: replies.foreign,
+        elsewhere: beside.as_ref().and_then(flows::elsewhere),
         overshoot_share: probe.overshoot_share(),
         run_queue_share: probe.run_queue_share(),
         endpoint_error: probe.error.clone(),

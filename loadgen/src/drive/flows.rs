@@ -8,7 +8,8 @@ use forebay::inside::net::Drops;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fmt;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -39,6 +40,48 @@ pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let mut drops = Drops::new(sockets.len());
     drops.read(sockets).context("reading what the kernel dropped at our sockets")?;
     drops.totals().sum::<Option<u64>>().context("the kernel does not tell what it dropped at our sockets")
+}
+
+/// Datagrams to the first flow that its socket does not take, because they came from elsewhere than
+/// the target. A reply from another port of the server is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Their number, or as many of them as fit into the receive buffer of one socket.
+    pub(crate) count: u64,
+    /// The address from which the first one came.
+    pub(crate) from: SocketAddr,
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Elsewhere { count, from } = self;
+        write!(
+            f,
+            "{count} datagrams to the first flow came from {from}, not from the target: a client does not take such replies"
+        )
+    }
+}
+
+/// A socket that gets what comes to the first of `flows` from elsewhere than the target: it has the
+/// same address and is not connected. `None` if the system refuses it.
+pub(crate) fn beside(flows: &[UdpSocket]) -> Option<UdpSocket> {
+    let first = flows.first()?;
+    let address = first.local_addr().ok()?;
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP)).ok()?;
+    // Only for this moment: no other program is to share the port.
+    let shared =
+        |shared| SockRef::from(first).set_reuse_address(shared).and_then(|()| socket.set_reuse_address(shared));
+    let bound = shared(true).and_then(|()| socket.bind(&address.into()));
+    shared(false).and(bound).and_then(|()| socket.set_nonblocking(true)).ok()?;
+    Some(socket.into())
+}
+
+/// What has come to `beside`.
+pub(crate) fn elsewhere(beside: &UdpSocket) -> Option<Elsewhere> {
+    // The receive buffer holds fewer.
+    let mut came = (0..u16::MAX).map_while(|_| beside.recv_from(&mut [0]).ok());
+    let (_, from) = came.next()?;
+    Some(Elsewhere { count: 1 + came.count() as u64, from })
 }
 
 fn open_one(target: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket> {
@@ -102,5 +145,29 @@ mod tests {
         let dropped = dropped(&flows).expect("a table");
         assert_eq!(received + dropped, sent, "received {received}, dropped {dropped}");
         assert!(dropped > 0, "the receive buffer held {sent} datagrams");
+    }
+
+    // Does a flow still get all replies of its server, and is only what comes from elsewhere seen
+    // beside it?
+    #[test]
+    fn what_comes_from_elsewhere_is_seen_beside_the_flow() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let [server, other] = [(); 2].map(|()| UdpSocket::bind(host).expect("a socket on loopback"));
+            let flows = open(server.local_addr().expect("an address"), 1, None).expect("a flow");
+            let beside = beside(&flows).expect("a socket");
+            let flow = flows[0].local_addr().expect("an address");
+            server.send_to(b"a", flow).expect("sent");
+            assert_eq!((flows[0].recv(&mut [0]).ok(), elsewhere(&beside)), (Some(1), None));
+            for _ in 0..3 {
+                other.send_to(b"b", flow).expect("sent");
+            }
+            let from = other.local_addr().expect("an address");
+            assert_eq!(elsewhere(&beside), Some(Elsewhere { count: 3, from }));
+            assert!(flows[0].recv(&mut [0]).is_err(), "they are not the flow's");
+            // No other socket can have the port.
+            let third = Socket::new(Domain::for_address(flow), Type::DGRAM, None).expect("a socket");
+            third.set_reuse_address(true).expect("an option");
+            assert!(third.bind(&flow.into()).is_err());
+        }
     }
 }

@@ -279,6 +279,9 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
             let _ = writeln!(text, "{} {what}", grouped(count));
         }
     }
+    if let Some(elsewhere) = report.facts.elsewhere {
+        text += &wrapped("", &elsewhere.to_string(), "  ");
+    }
     let slip = &report.result.slip_us;
     let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");

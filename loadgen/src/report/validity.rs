@@ -5,6 +5,7 @@ mod cause;
 
 pub(crate) use cause::{Cause, Effect};
 
+use crate::drive::flows::Elsewhere;
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
@@ -98,6 +99,9 @@ pub(crate) struct Facts {
     #[serde(skip)]
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
+    /// See [`Elsewhere`].
+    #[serde(skip)]
+    pub(crate) elsewhere: Option<Elsewhere>,
     /// Replies that may belong to several open requests.
     pub(crate) doubtful: u64,
     /// See [`Profile::protocol`](crate::profile::Profile::protocol).
@@ -194,7 +198,7 @@ pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
         (Cause::Foreign, foreign(facts)),
         (Cause::Doubtful, doubtful(facts)),
         (Cause::Unaccounted, facts.reconciled.as_ref().and_then(Reconciled::objection)),
-        (Cause::NothingAnswered, nothing_answered(&result.fates)),
+        (Cause::NothingAnswered, nothing_answered(&result.fates, facts.elsewhere)),
         (Cause::NotKnown, facts.knows_alone.then(unknown).flatten()),
     ];
     found.into_iter().filter_map(|(cause, why)| Some(Objection { cause, why: why? })).collect()
@@ -238,14 +242,15 @@ fn unknown_percentile(result: &RunResult, percentile: Percentile) -> Option<Stri
 
 /// An objection if no request was answered. The percentiles over all requests are then infinite,
 /// and the percentiles over answered ones are empty.
-fn nothing_answered(fates: &Fates) -> Option<String> {
+fn nothing_answered(fates: &Fates, elsewhere: Option<Elsewhere>) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost, unjudged } = *fates;
     (answered == 0).then(|| {
         let dropped = kernel_dropped.map_or_else(|| "an unknown number of these".to_owned(), |count| count.to_string());
         format!(
             "nothing was answered in time: of {} requests {lost} were lost, {dropped} dropped by the server's kernel, \
-             {late} late, {shed} shed, {refused} refused, {failed} failed and {unjudged} not judged",
-            fates.sum()
+             {late} late, {shed} shed, {refused} refused, {failed} failed and {unjudged} not judged{}",
+            fates.sum(),
+            elsewhere.map_or_else(String::new, |elsewhere| format!("; {elsewhere}"))
         )
     })
 }

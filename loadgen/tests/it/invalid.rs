@@ -26,6 +26,31 @@ fn a_dead_target() {
     assert_eq!(Some(count("lost") + count("unjudged")), sent.as_u64(), "{fates}");
 }
 
+// Does the report name the port from which replies come that no client takes? Method: a server
+// answers every other request from a second socket, then all of them.
+#[test]
+fn replies_from_another_port() {
+    for every in [2, 1] {
+        let (other, from) = bound();
+        let mut asked = 0;
+        let server = serve(move |socket, request, client| {
+            asked += 1;
+            let replying = if asked % every == 0 { &other } else { socket };
+            replying.send_to(request, client).expect("a reply on loopback");
+        });
+        let flags =
+            "--payload 7b{counter:4} --flows 1 --rate 200 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
+        let result = run(server, flags);
+        let said = String::from_utf8_lossy(&result.output.stdout).replace("\n  ", " ");
+        let count = result.report["sent"].as_u64().expect("a count") / every;
+        let named = format!("{count} datagrams to the first flow came from {from}, not from the target");
+        assert!(said.contains(&named), "{named}: {said}");
+        if every == 1 {
+            result.is_invalid(&named);
+        }
+    }
+}
+
 #[test]
 fn a_server_restarted_in_mid_run() {
     // Below the ports that the system gives to sockets without one, and others for each process

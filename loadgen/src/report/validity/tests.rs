@@ -52,6 +52,7 @@ pub(in crate::report) fn sound() -> Facts {
         send_buffer_errors: Ok(0),
         heard: 4_000,
         foreign: 40,
+        elsewhere: None,
         doubtful: 0,
         protocol: "bench",
         overshoot_share: Some(Ok(0.02)),
