@@ -156,7 +156,9 @@ fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
         }
     }
     eprintln!("{} places", places.len());
-    ensure!(!places.is_empty(), "nothing in {folders:?} can be mutated");
+    for (number, folder) in folders.iter().enumerate() {
+        ensure!(places.iter().any(|place| place.folder == number), "nothing in {folder} can be mutated");
+    }
     Ok(places)
 }
 

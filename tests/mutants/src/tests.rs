@@ -70,3 +70,17 @@ fn the_copy_has_the_switches() {
     assert_eq!(fs::metadata(folder.join("tests/a.rs")).unwrap().modified().unwrap(), UNIX_EPOCH);
     assert!(!read("src/lib.rs").contains("else"));
 }
+
+// Is a folder that has gone, or has nothing to mutate, named? Otherwise no mutant would be drawn
+// from it, and the report would not show it.
+#[test]
+fn a_folder_without_places_is_named() {
+    let tree = tree(&[("src/a.rs", "fn f() { g(5); }"), ("examples/quic/src/b.rs", "fn f() { g(5); }")]);
+    let of = |folders: &[&str]| {
+        let folders: Vec<_> = folders.iter().map(|folder| (*folder).to_owned()).collect();
+        found(&tree, &folders).map(|places| places.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(of(&["src", "examples/quic/src"]), Ok(6));
+    assert_eq!(of(&["src", "src/gone"]), Err("nothing in src/gone can be mutated".to_owned()));
+    assert_eq!(of(&["tests"]), Err("nothing in tests can be mutated".to_owned()));
+}
