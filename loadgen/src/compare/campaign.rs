@@ -179,9 +179,8 @@ mod tests {
 
     const ARMS: [&str; 4] = ["isolated", "steal", "pools", "auto"];
 
-    /// The runs that are made of five rounds of four arms, 4.3 s each as planned, if run `number`
-    /// takes and counts as `run` says: their arms and seeds, and how many planned ones are not
-    /// made.
+    /// The arms and seeds of the runs that are made, and how many planned ones are not. Five rounds
+    /// of four arms are planned, 4.3 s for each run. Run `number` takes and counts as `run` says.
     fn made(run: impl Fn(usize) -> (u64, bool)) -> (Vec<(String, u64)>, usize) {
         let policies = ARMS.map(str::to_owned);
         let task = |seed| arms(&policies).into_iter().map(move |(policy, arm)| Task { policy, arm, seed });
@@ -218,7 +217,8 @@ mod tests {
         assert_eq!((made, not_made), (rounds(4), 4));
     }
 
-    // Are runs that do not count repeated with the next seeds, after the others, while time is left?
+    // Are runs that do not count repeated with the next seeds, after the others, while time is
+    // left?
     #[test]
     fn what_does_not_count_is_repeated_last() {
         let (runs, not_made) = made(|number| (4_300, number != 2 && number != 7));

@@ -2,8 +2,8 @@
 
 use crate::lab::stats::{self, Interval, PRECISION};
 
-/// A verdict needs this many rounds, and half of those that were made. If fewer are planned, it needs
-/// all of them, but never one alone: one ratio tells nothing of how much ratios differ.
+/// A verdict needs this many rounds, and half of those that were made. If fewer are planned, it
+/// needs all of them. One alone is never enough: it tells nothing of how much ratios differ.
 const ROUNDS_MIN: usize = 3;
 
 /// What the runs of an arm say of a percentile.
@@ -149,15 +149,16 @@ mod tests {
         Seen { made, known: seeds.iter().map(|seed| (*seed, known(of(*seed)))).collect() }
     }
 
-    // Are runs of one seed paired, in whatever order they come, and repeated ones with what is left?
+    // Are runs of one seed paired, in whatever order they come, and repeated ones with what is
+    // left?
     #[test]
     fn rounds_of_one_seed_are_paired() {
         let runs = |seeds: &[u64]| seeds.iter().map(|seed| (*seed, *seed)).collect::<Vec<_>>();
         assert_eq!(pairs(&runs(&[1, 2, 3]), &runs(&[3, 1, 2])), [(1, 1), (2, 2), (3, 3)]);
         assert_eq!(pairs(&runs(&[1, 9, 3]), &runs(&[3, 1, 8, 7])), [(1, 1), (3, 3), (9, 8)]);
         assert!(pairs(&runs(&[1]), &runs(&[])).is_empty());
-        // Seeds whose requests take a hundred times as long as those of others: the ratio is that of
-        // the arms in each round, and known exactly.
+        // Requests of one seed take far longer than those of another. The ratio in each round is
+        // that of the arms.
         let took = |seed: u64| 10_f64.powi(seed as i32);
         let own = seen(4, &[1, 2, 3, 4], took);
         let other = seen(4, &[4, 3, 2, 1], |seed| 1.5 * took(seed));

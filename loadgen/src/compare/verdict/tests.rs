@@ -92,7 +92,7 @@ fn a_verdict_is_at_the_highest_percentile_that_tells() {
     // The means differ as much, and the rounds by a factor of 4.
     let [a, b] = [354.0, 466.0].map(|us| {
         move |seed: u64| {
-            let us = if seed % 2 == 0 { us * 2.0 } else { us / 2.0 };
+            let us = if seed.is_multiple_of(2) { us * 2.0 } else { us / 2.0 };
             Interval { low: us, high: us }
         }
     });

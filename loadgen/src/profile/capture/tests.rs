@@ -205,7 +205,7 @@ fn what_is_whole_is_used() {
                 }
                 _ => {
                     let (read, told) = seen.expect("a datagram");
-                    assert_eq!(read, [one.clone()], "{length} bytes");
+                    assert_eq!(read, std::slice::from_ref(&one), "{length} bytes");
                     let end = if length == first { "0 cut off, 0 other frames" } else { "it ends within a frame" };
                     assert!(told.ends_with(end), "{length} bytes: {told}");
                 }

@@ -22,6 +22,11 @@ fn run_into(file: &Path, took: Nanos, lost: u64, start_at: f64) -> (Value, Nanos
     (report, Nanos::new(first.load(Ordering::Relaxed)))
 }
 
+/// The place of the verdict of a result among all, the best first.
+fn rank(report: &Value) -> usize {
+    ["VALID", "AT MOST", "INVALID"].iter().position(|name| report["verdict"] == *name).expect("a verdict")
+}
+
 #[test]
 fn counts_and_latencies_add_up() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -64,8 +69,6 @@ fn counts_and_latencies_add_up() {
     }
     let max = ["/latency_us/all/max", "/latency_answered_us/all/max"].map(|pointer| both.pointer(pointer).cloned());
     assert_eq!(max, [Some(Value::Null), None], "{text}");
-    let names = ["VALID", "AT MOST", "INVALID"];
-    let rank = |report: &Value| names.iter().position(|name| report["verdict"] == *name).expect("a verdict");
     let worst = rank(&one.0).max(rank(&other.0));
     assert_eq!((rank(&both), code), (worst, Some(if worst < 2 { 0 } else { 3 })), "{text}");
     assert!(text.starts_with("2 runs, ") && text.contains(" of 1,000 offered/s"), "{text}");
@@ -74,10 +77,8 @@ fn counts_and_latencies_add_up() {
     merge(&files[0], "alone.json");
     merge(&format!("{} {}", files[1], file("alone.json").display()), "again.json");
     let again: Value = serde_json::from_slice(&std::fs::read(file("again.json")).expect("written")).expect("JSON");
-    for name in ["p50", "p90", "p99"] {
-        let all =
-            |merged: &Value| (merged["latency_us"]["all"][name].clone(), merged["latency_us"]["all"]["bounds"].clone());
-        assert_eq!(all(&again), all(&both), "{name}");
+    for pointer in ["p50", "p90", "p99", "bounds"].map(|name| format!("/latency_us/all/{name}")) {
+        assert_eq!(again.pointer(&pointer), both.pointer(&pointer), "{pointer}");
     }
     assert_eq!((number(&again, "/sent"), &again["ids"][1]), (number(&both, "/sent"), &both["ids"][0]));
     let mut cut = one.0;
