@@ -250,7 +250,8 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     if fates.kernel_dropped.is_none() {
         text.push_str("what the server's kernel dropped is unknown, and counts as lost\n");
     }
-    if report.sent > 0 && fates.kernel_dropped.unwrap_or(0) + fates.lost == report.sent {
+    let is_silent = report.sent > 0 && fates.kernel_dropped.unwrap_or(0) + fates.lost == report.sent;
+    if is_silent && report.facts.elsewhere.is_none() {
         let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
     }
     text += &attempts(report);
