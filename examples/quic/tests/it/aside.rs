@@ -78,8 +78,8 @@ fn no_worker_makes_a_signature() {
     }
 }
 
-// Far more handshakes come than helper threads can make: are most refused at the door, so that
-// none is signed too late, and are all requests of an established connection answered?
+// Far more handshakes come than helper threads can make. Are most refused at the door, so that none
+// is signed too late? Are all requests of an established connection answered?
 #[test]
 fn handshakes_above_capacity_are_refused_at_the_door() {
     let Some(server) = start(&[], SLOW) else { return };
@@ -100,8 +100,8 @@ fn handshakes_above_capacity_are_refused_at_the_door() {
         let refused = server.ended_as("shed_queue_full");
         let helpers = server.cpu_of("helper") - helpers;
         let told = format!("{begun} begun, {retried} retried, {refused} refused, {helpers:?}, {signature} each");
-        // What is made, and a quarter of a second of work for each of two CPUs, with half as much
-        // for an error of the estimate.
+        // What is made, and a quarter of a second of work for each of two CPUs. An error of the
+        // estimate may add half as much.
         let takes = helpers.as_secs_f64() + 0.75;
         assert!(begun * signature <= takes, "{told}");
         assert!(begun + retried + refused > 550.0 && refused > 0.0, "{told}");
