@@ -22,10 +22,12 @@
 //! [`Ready::Events`] first clears `rings`, then takes the listed shards. So the worker sees the
 //! shard, or the thread wakes a worker again.
 
+mod alarm;
 mod handed_over;
 
 use super::{Outside, Ready, discard, lock};
 use crate::time::{Nanos, clock};
+use alarm::Alarm;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use handed_over::Parts;
@@ -34,7 +36,6 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// The most keys of one shard; they take 1 MB of memory.
@@ -42,10 +43,6 @@ const TIMERS_MAX: usize = 1 << 14;
 
 /// The most messages that wait for one shard: as many as it handles in a few turns.
 pub(crate) const MESSAGES_MAX: usize = 256;
-
-/// When the alarm wakes a worker again for timers that may not fire yet. Its clock is no finer, and
-/// workers that are busy look in each turn.
-const AGAIN: Nanos = Nanos::from_millis(1);
 
 /// The time of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
@@ -98,22 +95,6 @@ impl Drop for Own {
     }
 }
 
-/// Wakes a worker once a timer is due.
-struct Alarm {
-    /// A time in ns that is not later than the earliest timer of any shard.
-    next: CachePadded<AtomicU64>,
-    /// While timers that are due may not fire yet, when to try again, in ns; otherwise 0.
-    held_until: AtomicU64,
-    /// Until when the alarm waits, in ns; 0 while it waits for a worker to come.
-    waits_until: AtomicU64,
-    /// Notified when `next` becomes earlier than `waits_until`, or when a worker has come.
-    changed: Notify,
-    /// Whether [`Ready::Events`] is queued, and no worker has taken it yet.
-    rings: AtomicBool,
-    /// Whether timers no longer fire.
-    stopped: AtomicBool,
-}
-
 impl Events {
     /// No timers and messages yet, for this number of shards. `outside` is the queue by which
     /// workers are woken.
@@ -123,14 +104,7 @@ impl Events {
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
             listed: ArrayQueue::new(shards.max(1)),
             allowed: AtomicU64::new(NEVER),
-            alarm: Alarm {
-                next: CachePadded::new(AtomicU64::new(NEVER)),
-                held_until: AtomicU64::new(0),
-                waits_until: AtomicU64::new(0),
-                changed: Notify::new(),
-                rings: AtomicBool::new(false),
-                stopped: AtomicBool::new(false),
-            },
+            alarm: Alarm::new(),
             outside: Arc::clone(outside),
             closed: AtomicBool::new(false),
             handed_over: Mutex::default(),
@@ -369,41 +343,6 @@ impl Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events").field("shards", &self.shards.len()).finish_non_exhaustive()
-    }
-}
-
-impl Alarm {
-    /// Publishes that a timer is due at `time`.
-    fn lower(&self, time: u64) {
-        self.next.fetch_min(time, Ordering::SeqCst);
-        if time < self.waits_until.load(Ordering::SeqCst) {
-            self.changed.notify_one();
-        }
-    }
-
-    /// When to wake a worker, in ns.
-    fn rings_at(&self) -> u64 {
-        self.next.load(Ordering::SeqCst).max(self.held_until.load(Ordering::SeqCst))
-    }
-
-    /// Notes that timers are due at `now` that may not fire yet.
-    fn hold(&self, now: Nanos) {
-        self.held_until.store(now.plus(AGAIN).get(), Ordering::SeqCst);
-    }
-
-    /// Notes that all timers that are due may fire.
-    fn release(&self) {
-        if self.held_until.load(Ordering::Relaxed) != 0 {
-            self.held_until.store(0, Ordering::SeqCst);
-            self.changed.notify_one();
-        }
-    }
-
-    /// Wakes a worker, unless one has been woken for events and has not come yet.
-    fn ring_now(&self, outside: &Outside) {
-        if !self.rings.swap(true, Ordering::SeqCst) {
-            outside.put(Ready::Events);
-        }
     }
 }
 

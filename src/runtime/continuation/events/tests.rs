@@ -3,6 +3,7 @@
 use super::*;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
+use tokio::sync::Notify;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 

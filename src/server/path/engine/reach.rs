@@ -7,10 +7,13 @@ use crate::server::path::packet::{Make, Packet};
 use crate::time::Nanos;
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
-    /// The time up to which timers may fire at `now`.
-    pub(super) fn reach(&self, now: Nanos) -> Nanos {
-        let due = self.common.serving.events.next_timer();
-        self.common.horizon.reach(due, now, |socket| self.link.holds(&self.common.sockets[socket]))
+    /// Lets timers fire up to the horizon. Returns the time.
+    pub(super) fn allow_timers(&self) -> Nanos {
+        let (now, common) = (L::now(), self.common);
+        let due = common.serving.events.next_timer();
+        let reached = common.horizon.reach(due, now, |socket| self.link.holds(&common.sockets[socket]));
+        common.serving.events.allow(reached);
+        now
     }
 
     /// What this worker has received from the socket of this number is in its shards. If it has

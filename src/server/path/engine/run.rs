@@ -335,8 +335,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Makes an event of each shard that is to get one, as far as there are packets.
     #[cold]
     fn fire(&mut self) {
-        let (common, now) = (self.common, L::now());
-        common.serving.events.allow(self.reach(now));
+        let (common, now) = (self.common, self.allow_timers());
         common.serving.events.fire(now, |shard, told| {
             if self.running.let_out.len() >= BATCH {
                 return false;
