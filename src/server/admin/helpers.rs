@@ -3,13 +3,13 @@
 //!
 //! Work aside has no checkpoints, so a helper that is busy for long is no sign of trouble by
 //! itself. Hashes of passwords take up to about a second of CPU time. Time in which a helper waits
-//! for a CPU does not count: busy workers take the CPUs, which is overload, and not a fault of the
-//! work.
+//! for a CPU does not count. Busy workers take the CPUs then, which is overload, and not a fault of
+//! the work.
 
 use crate::time::Nanos;
 
-/// The pool is stuck if each helper has been busy with the same work for this long, and if other
-/// work has waited for as long. It is three times what the longest usual work takes, and what
+/// The pool is stuck if each helper has been busy with the same work for this long. Other work must
+/// also have waited for as long. It is three times what the longest usual work takes, and what
 /// clients wait for an answer.
 const STILL_MAX: Nanos = Nanos::from_secs(3);
 
@@ -22,8 +22,8 @@ pub(crate) struct Helper {
     pub(crate) waited: Nanos,
 }
 
-/// Observations of the helpers that are kept from one check to the next: for each helper, what it
-/// was busy with, as of the first check that saw this work.
+/// Observations of the helpers that are kept from one check to the next. For each helper it has
+/// what the helper was busy with, as of the first check that saw this work.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Vec<Helper>);
 

@@ -10,9 +10,9 @@ const MS: fn(u64) -> Nanos = Nanos::from_millis;
 /// The CPU time of a request's work aside.
 const WORK: Nanos = Nanos::from_millis(30);
 
-/// The work of 'w' ends when the test says so, and so does that of 't', which does not wait for it
-/// for longer than 300 ms. The work of 'c' uses a CPU. 'w' has a class of its own. Without room the
-/// answer is 'f'.
+/// The work of 'w' ends when the test says so, and so does that of 't'. But 't' does not wait for
+/// it for longer than 300 ms. The work of 'c' uses a CPU. 'w' has a class of its own. Without room
+/// the answer is 'f'.
 struct Aside(Arc<Mutex<Receiver<()>>>);
 
 impl Aside {

@@ -145,26 +145,36 @@ fn the_page_keeps_who_was_to_blame() {
         [0.0, 120.0, 300.0, 480.0, 500.0].into_iter().map(|at| begun + at).zip(&kept).collect();
     let slow = json!({ "schema": "forebay-slow/1", "window_s": 60, "class_names": ["short", "long"], "workers": [],
         "helpers": [], "waiting": [], "sockets": [], "slowest": [], "blocked": [] });
-    let answer = |at: f64, latency: &Value, ready: Value| {
-        let kept = history(&kept[..]);
-        json!({ "at": begun * 1e3 + at, "latency": well(latency), "readyz": ready, "slow": well(&slow), "history": kept })
+    let answer = |at: f64, latency: &Value, kept: &[(f64, &Value)]| {
+        json!({ "at": begun * 1e3 + at, "latency": well(latency), "readyz": [200, "ready\n"], "slow": well(&slow),
+            "history": history(kept) })
     };
-    let ready = json!([200, "ready\n"]);
     let late = of(8_000, 51, json!([]));
     let mut behind = late.clone();
     let helpers = json!({ "threads": 2, "waiting": 5, "running": 2, "oldest_waiting_us": 4e6, "oldest_running_us": 9e6,
         "done": 3, "refused": 0, "cpu_us": 2e6, "run_queue_wait_us": null });
     behind["helpers"] = helpers;
-    let Some(shown) = shown(&html, &[answer(600e3, &late, ready.clone()), answer(601e3, &behind, ready)]) else {
-        return;
+    // With --max-wait off no answer counts as late.
+    let mut uncounted = late.clone();
+    uncounted["answered_late"]["patience"] = json!(0);
+    let in_time = |(at, figures): &(f64, &Value)| {
+        let mut figures = (*figures).clone();
+        figures["answered_late"]["patience"] = json!(0);
+        (*at, figures)
     };
-    let [past, behind] = &shown[..] else { panic!("two answers") };
+    let in_time: Vec<(f64, Value)> = kept.iter().map(in_time).collect();
+    let in_time: Vec<(f64, &Value)> = in_time.iter().map(|(at, figures)| (*at, figures)).collect();
+    let Some(seen) = shown(&html, &[answer(600e3, &late, &kept), answer(601e3, &behind, &kept)]) else { return };
+    let [past, behind] = &seen[..] else { panic!("two answers") };
+    let Some(seen) = shown(&html, &[answer(600e3, &uncounted, &in_time)]) else { return };
+    let uncounted = &seen[0];
     let time = |second: f64| {
         let second = (begun + second) as u64 % 86_400;
         format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
     };
     assert_eq!(text(past, "state"), "look", "{past}");
     let late = format!("Answered too late in the last 10 min: 51 of 8,000 answers, until {} UTC.", time(480.0));
+    let slowest = "The slowest request that /slow explained in the last 10 min took 10.0 s, until ";
     let culprit = format!(
         "the slowest took 10.0 s, until {}: worker 1 ran request 790 (long) for 9.90 s without a checkpoint.",
         time(480.0)
@@ -172,6 +182,7 @@ fn the_page_keeps_who_was_to_blame() {
     for (shown, id, expected) in [
         (past, "findings", &*late),
         (past, "findings", &*culprit),
+        (uncounted, "findings", slowest),
         (past, "blocked", "nothing was blocked in the last 60 s"),
         (past, "earlier", &format!("{} short long 31 200 s 10.0 s worker 1 ran request 790 (long)", time(480.0))),
         (past, "earlier", &format!("{} short – 31 100 s 5.00 s no helper was free for 4.90 s", time(120.0))),

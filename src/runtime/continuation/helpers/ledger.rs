@@ -1,5 +1,5 @@
-//! The ledger of work aside, for `/metrics`, `/slow` and `/readyz`: the pieces of work that wait
-//! for a helper or run on one, and the CPU time of helpers.
+//! The ledger of work aside, for `/metrics`, `/slow` and `/readyz`. It has the pieces of work that
+//! wait for a helper or run on one, and the CPU time of helpers.
 //!
 //! A piece has a place in the ledger from the time at which it is accepted until it ends. The
 //! number of places is bounded, because the number of accepted pieces is.
@@ -211,8 +211,8 @@ impl Drop for Entry {
 
 /// The CPU time of a thread of this process; `None` if there is no such thread.
 fn of_thread(thread: i32) -> Option<Nanos> {
-    // The kernel's own form of such a clock (`include/linux/posix-timers_types.h`): the number of
-    // the thread, inverted, above three bits that say "of a thread" and "time on a CPU".
+    // The kernel's own form of such a clock (`include/linux/posix-timers_types.h`). Above three
+    // bits that say "of a thread" and "time on a CPU" is the inverted number of the thread.
     let clock = ClockId::from_raw(!thread << 3 | 6);
     clock_gettime(clock).ok().map(|time| Nanos::from(std::time::Duration::from(time)))
 }
