@@ -1,5 +1,5 @@
-//! Is each client that is not served told when to try again, by what waits then? Method: a worker in
-//! virtual time that is held for 300 us, with limits for what has not begun and what has.
+//! Is each client that is not served told when to try again, by what waits then? Method: a worker
+//! in virtual time that is held for 300 us, with limits for what has not begun and what has.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
@@ -45,7 +45,8 @@ impl Handler for Told {
 #[test]
 fn each_client_is_told_when_to_try_again() {
     let of = |at: u64, kind: u8| (US(20_000 + at), Event::Datagram(0, vec![kind]));
-    // By 20 ms there is time for answers. The worker begins what waited when it ends the long one, at 310 us.
+    // By 20 ms there is time for answers. The worker begins what waited when it ends the long one,
+    // at 310 us.
     let events = vec![of(10, b'h'), of(20, b'w'), of(190, b'd'), of(300, b'y'), of(301, b'h'), of(330, b'x')];
     let waits = WaitLimits {
         fresh: WaitBounds::always(US(200), US(2_000)),

@@ -1,11 +1,11 @@
 //! The horizon: the time up to which all datagrams that came have entered their shards. A timer of
 //! a shard fires once the horizon has passed its time. So it never overtakes a datagram that came
-//! before, although that waited in a socket while the process, or one thread of it, had no CPU.
+//! before, although the process or a thread had no CPU and the datagram waited in a socket.
 //!
-//! A worker that receives moves the horizon of that socket: to the stamp of the last datagram, or
-//! to the time of its question if nothing more was there. What it holds itself, and has not brought
-//! to a shard yet, keeps the horizon back. Sockets that no worker has asked of late are looked at
-//! when a timer is due.
+//! A worker that receives moves the horizon of that socket to the stamp of the last datagram. If
+//! nothing more was there, it moves to the time of the worker's question. What the worker holds, and
+//! has not brought to a shard yet, keeps the horizon back. Sockets that no worker has asked of late
+//! are looked at when a timer is due.
 
 use crate::runtime::continuation::lock;
 use crate::time::Nanos;

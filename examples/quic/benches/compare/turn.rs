@@ -1,6 +1,6 @@
 //! One turn of a server.
 
-use super::support::{Groups, Server, request, run, try_ask};
+use super::support::{Groups, Server, request, run};
 use super::{cpu, hostile};
 use forebay::inside::runtime::step_back;
 use forebay::time::{Nanos, clock};
@@ -262,4 +262,12 @@ fn quantiles<const N: usize>(mut times: Vec<Nanos>, quantiles: [f64; N]) -> [u64
         let rank = (times.len() as f64 * quantile) as usize;
         times.get(rank).map_or(0, |time| time.get() / 1_000)
     })
+}
+
+/// The answer to `question`, if the connection has not ended and the answer comes whole.
+async fn try_ask(connection: &quinn::Connection, question: &[u8]) -> Option<Vec<u8>> {
+    let (mut send, mut receive) = connection.open_bi().await.ok()?;
+    send.write_all(question).await.ok()?;
+    send.finish().ok()?;
+    receive.read_to_end(1 << 26).await.ok()
 }

@@ -233,14 +233,6 @@ pub(crate) async fn ask(connection: &Connection, question: &[u8]) -> Result<Vec<
     answer
 }
 
-/// The answer to `question`, if the connection has not ended and the answer comes whole.
-pub(crate) async fn try_ask(connection: &Connection, question: &[u8]) -> Option<Vec<u8>> {
-    let (mut send, mut receive) = connection.open_bi().await.ok()?;
-    send.write_all(question).await.ok()?;
-    send.finish().ok()?;
-    receive.read_to_end(1 << 26).await.ok()
-}
-
 /// Asks for `length` bytes, after `micros` of computing.
 pub(crate) fn request(length: u32, micros: u32) -> Vec<u8> {
     [b"r", &length.to_be_bytes()[..], &micros.to_be_bytes()].concat()
