@@ -131,7 +131,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         filter: &filter,
         packets,
         slots: &slots,
-        wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
+        wait_slots: WaitSlots::new(PACKETS + 1, outside),
         repeats: Repeats::new(640),
         shards: Shards::new(STATELESS, PACKETS, [64, SET_ASIDE_OF_SHARD]),
         horizon: Horizon::new(1, 1),

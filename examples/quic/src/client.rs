@@ -289,7 +289,7 @@ impl Client {
         loop {
             while let Some(event) = connection.poll() {
                 match event {
-                    Event::Stream(event) => self.streams.note(connection, event),
+                    Event::Stream(event) => self.streams.note(connection, &event),
                     Event::ConnectionLost { .. } => self.streams.clear(),
                     _ => {}
                 }

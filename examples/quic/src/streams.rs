@@ -68,8 +68,8 @@ enum Next {
 
 impl Streams {
     /// Notes an event of a stream of `connection`.
-    pub fn note(&mut self, connection: &mut Connection, event: StreamEvent) {
-        match event {
+    pub fn note(&mut self, connection: &mut Connection, event: &StreamEvent) {
+        match *event {
             StreamEvent::Opened { .. } => {
                 while let Some(id) = connection.streams().accept(Dir::Bi) {
                     self.open.insert(id, Stream::default());

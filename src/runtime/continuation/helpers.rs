@@ -130,7 +130,7 @@ fn serve() {
     loop {
         let queue = SOME.wait_while(lock(&QUEUE), |queue| queue.waiting.is_empty());
         let work = queue.unwrap_or_else(PoisonError::into_inner).waiting.take(clock::now());
-        work.map(run);
+        work.into_iter().for_each(run);
     }
 }
 
@@ -142,7 +142,7 @@ fn serve_late() {
     loop {
         let queue = WATCHED.wait_while(lock(&QUEUE), |queue| !queue.is_watched);
         let (work, sleeps) = queue.unwrap_or_else(PoisonError::into_inner).take_late(clock::now());
-        work.map(run);
+        work.into_iter().for_each(run);
         thread::sleep(sleeps.into());
     }
 }

@@ -3,9 +3,9 @@
 //! before, although the process or a thread had no CPU and the datagram waited in a socket.
 //!
 //! A worker that receives moves the horizon of that socket to the stamp of the last datagram. If
-//! nothing more was there, it moves to the time of the worker's question. What the worker holds, and
-//! has not brought to a shard yet, keeps the horizon back. Sockets that no worker has asked of late
-//! are looked at when a timer is due.
+//! nothing more was there, it moves to the time of the worker's question. What the worker holds,
+//! and has not brought to a shard yet, keeps the horizon back. Sockets that no worker has asked of
+//! late are looked at when a timer is due.
 
 use crate::runtime::continuation::lock;
 use crate::time::Nanos;

@@ -70,20 +70,7 @@ fn work_that_never_ends_is_told() {
     let client = client(&server);
     let helpers = || latency(server.admin)["helpers"].clone();
     let refused_before = figure(&helpers(), "/refused");
-    let mut sent = 0;
-    // More than there are helpers, however many these are.
-    await_until(
-        || {
-            let now = helpers();
-            let all_busy = now["running"] == now["threads"] && figure(&now, "/waiting") >= 2.0;
-            if !all_busy {
-                client.send([b"w", b"t"][sent as usize % 2]).expect("the server's port is open");
-                sent += 1;
-            }
-            all_busy
-        },
-        "helpers never have enough to do",
-    );
+    let sent = occupy(&client, helpers);
     // Of those that give up their work, one at least waited for a helper.
     let mut gave_up = Value::Null;
     await_until(
@@ -124,7 +111,34 @@ fn work_that_never_ends_is_told() {
     await_until(|| !healthy(), "the server stays healthy");
 
     drop(release);
-    let replies: Vec<String> = (0..sent).map(|_| receive(&client)).collect();
+    assert_well_again(&server, &client, (sent, refused_before));
+}
+
+/// Sends requests until all helpers have work that does not end, and other work waits. Returns how
+/// many, which are more than there are helpers.
+fn occupy(client: &UdpSocket, helpers: impl Fn() -> Value) -> u64 {
+    let mut sent = 0;
+    await_until(
+        || {
+            let now = helpers();
+            let all_busy = now["running"] == now["threads"] && figure(&now, "/waiting") >= 2.0;
+            if !all_busy {
+                client.send([b"w", b"t"][sent as usize % 2]).expect("the server's port is open");
+                sent += 1;
+            }
+            all_busy
+        },
+        "helpers never have enough to do",
+    );
+    sent
+}
+
+/// Asserts that all `sent` requests end once their work may end, and that the server says so. Work
+/// of `refused_before` requests was refused before.
+fn assert_well_again(server: &Running, client: &UdpSocket, (sent, refused_before): (u64, f64)) {
+    let helpers = || latency(server.admin)["helpers"].clone();
+    let healthy = || http(server.admin, "GET /healthz").expect("an answer").status == 200;
+    let replies: Vec<String> = (0..sent).map(|_| receive(client)).collect();
     let refused = replies.iter().filter(|reply| *reply == "f").count() as f64;
     assert_eq!(figure(&helpers(), "/refused") - refused_before, refused, "{replies:?}");
     await_until(|| ready(server.admin) == (200, "ready\n".to_owned()) && healthy(), "the server never gets ready");
@@ -138,7 +152,7 @@ fn work_that_never_ends_is_told() {
         "no table of the stage"
     );
     // Those that were on a helper did not use its CPU, and the others waited for one.
-    let causes: BTreeSet<_> = causes(&slow(&server));
+    let causes: BTreeSet<_> = causes(&slow(server));
     assert!(causes.contains("helper") && causes.contains("aside") && !causes.contains("asleep"), "{causes:?}");
     server.quiescent(sent);
 }

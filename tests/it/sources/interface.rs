@@ -44,7 +44,7 @@ fn a_break_without_a_line_is_seen() {
         ("base x\n", "error: the base does not compile", 1, Err("names no break".to_owned())),
     ] {
         let (is_well, output) = judged(listed, said, code);
-        let part = expected.as_ref().map_or_else(|part| part.as_str(), |part| part);
+        let (Ok(part) | Err(part)) = expected.as_ref().map(|part| *part).map_err(String::as_str);
         assert!(is_well == expected.is_ok() && output.contains(part), "{expected:?}:\n{output}");
     }
 }

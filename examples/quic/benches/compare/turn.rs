@@ -108,7 +108,7 @@ impl Turn {
                     if self.with_bulk {
                         measured.bulk = bulk(server, &clients[0].0).await;
                     }
-                })
+                });
             });
         });
         let (from, to) = (self.length / PARTS, self.length - self.length / PARTS);
