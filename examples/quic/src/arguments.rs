@@ -3,7 +3,9 @@
 use crate::service::Quic;
 use crate::tls;
 use forebay::clap;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 /// A QUIC server whose handshakes do not hold established connections up.
@@ -26,9 +28,7 @@ pub struct Arguments {
     #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     idle: u64,
 
-    /// Handshakes in progress from which on clients first prove their addresses; 0 for all.
-    ///
-    /// They do so sooner while signatures wait for 100 ms or longer.
+    /// Handshakes in progress for each CPU from which on clients prove their addresses; 0 for all.
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 
@@ -44,6 +44,7 @@ impl Arguments {
     /// The first error, with the argument in which it is.
     pub fn service(&self) -> anyhow::Result<Quic> {
         let server = tls::config(&self.cert, &self.key, Duration::from_secs(self.idle), self.mtu)?;
-        Ok(Quic::new(server, self.connections as usize, self.retry_from as usize))
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        Ok(Quic::new(server, self.connections as usize, cpus * self.retry_from as usize))
     }
 }

@@ -16,13 +16,16 @@ use std::sync::atomic::Ordering;
 /// The most handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
 
-/// The wait for a helper thread from which on clients first prove their addresses. Helper threads
-/// take twice as much from those that have.
-const RETRY_WAIT: Nanos = Nanos::from_millis(100);
+/// The wait for a helper thread from which on no handshake of an unproven address begins. Helper
+/// threads take five times as much. So a client that proves its address finds room.
+const WAIT_MAX: Nanos = Nanos::from_millis(100);
 
-/// The wait from which on no handshake of an unproven address begins: helper threads take twice as
-/// much. So a client that proves its address finds room.
-const WAIT_MAX: Nanos = Nanos::from_millis(250);
+/// The wait from which on clients are not asked for a proof either.
+const WAIT_MAX_RETRY: Nanos = Nanos::from_millis(250);
+
+/// The wait from which on a client that was refused before is refused again. It has waited for a
+/// second already, so those that are still in time go first.
+const WAIT_MAX_AGAIN: Nanos = Nanos::from_millis(50);
 
 /// QUIC connections in shards.
 pub struct Quic {
@@ -80,18 +83,23 @@ impl Quic {
     /// Answers a datagram of no connection, or begins one. A client whose signature would come too
     /// late gets nothing, which costs least; it repeats its first packet.
     fn greet(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) {
-        let (may_begin, wait, mut answer) = (ids::is_initial(bytes), aside_wait(), Vec::new());
-        if may_begin && wait >= WAIT_MAX && !ids::has_token(bytes) {
-            return out.reply().give_up(GiveUp::Full, 0);
+        let (wait, has_token, mut answer) = (aside_wait(), ids::has_token(bytes), Vec::new());
+        let first = ids::destination(bytes).filter(|_| ids::is_initial(bytes)).map(ConnectionId::new);
+        // Ordering: relaxed, a count.
+        let is_pressed = self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from;
+        if let Some(first) = first.filter(|_| !has_token) {
+            let most = if is_pressed { WAIT_MAX_RETRY } else { WAIT_MAX };
+            if wait >= if shard.was_refused(first) { WAIT_MAX_AGAIN } else { most } {
+                shard.refuse(first);
+                return out.reply().give_up(GiveUp::Full, 0);
+            }
         }
         let incoming = match Datagram::of(request, bytes).enter(&mut shard.door, &mut answer) {
             Some(DatagramEvent::NewConnection(incoming)) => incoming,
             Some(DatagramEvent::Response(_)) => return reply(out, &answer),
             _ => return,
         };
-        let Some(first) = ids::destination(bytes).map(ConnectionId::new) else { return shard.door.ignore(incoming) };
-        // Ordering: relaxed, a count.
-        let is_pressed = wait >= RETRY_WAIT || self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from;
+        let Some(first) = first else { return shard.door.ignore(incoming) };
         if is_pressed && !incoming.remote_address_validated() {
             if !shard.asks(first) {
                 return shard.door.ignore(incoming);
@@ -121,6 +129,7 @@ impl Quic {
             _seat: connection,
         };
         if !shard.begin(place, client, out) {
+            shard.refuse(first);
             out.reply().give_up(GiveUp::Full, 0);
         }
     }
@@ -275,6 +284,19 @@ mod tests {
             all.push([&[0x41], &id[..], &[9; 40]].concat());
         }
         assert!(Quic::joins(&all[0], &all[0]) && !Quic::joins(&all[0], &all[1]));
+    }
+
+    // Is a client that was refused known when it tries again, and forgotten after many others?
+    #[test]
+    fn refused_clients_are_known() {
+        let quic = quic(1);
+        let (mut shard, id) = (quic.shard(0), |number: u64| ConnectionId::new(&number.to_be_bytes()));
+        (0..40).for_each(|number| shard.refuse(id(number)));
+        (0..40).for_each(|_| shard.refuse(id(39)));
+        assert_eq!(
+            (0..50).filter(|number| shard.was_refused(id(*number))).collect::<Vec<_>>(),
+            (8..40).collect::<Vec<_>>()
+        );
     }
 
     // Is a packet with an ID of this server preferred to others, and does each find its shard?

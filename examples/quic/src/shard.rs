@@ -6,7 +6,7 @@ use forebay::Out;
 use forebay::server::Gauge;
 use forebay::time::{Nanos, clock};
 use quinn_proto::{ConnectionId, Endpoint};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -19,6 +19,10 @@ pub const CONNECTIONS_MAX: usize = 256;
 /// After this time, a client that repeats its first packet is asked again for a proof of its
 /// address: the first time was lost. Clients repeat it after a second.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
+
+/// The most refused clients that a shard remembers. Clients repeat their first packet for some
+/// seconds. In this time 32,000 others may be refused in all shards.
+const REFUSED_MAX: usize = 32;
 
 /// A limited number of places.
 #[derive(Default)]
@@ -62,6 +66,8 @@ pub struct Shard {
     firsts: HashMap<ConnectionId, u16>,
     /// The first ID of the client that was last asked for a proof of its address, and when.
     retried: Option<(ConnectionId, Instant)>,
+    /// The first IDs of clients that were refused last, at most [`REFUSED_MAX`].
+    refused: VecDeque<ConnectionId>,
     /// Whether the server stops.
     is_closing: bool,
 }
@@ -70,8 +76,8 @@ impl Shard {
     /// Shard `number`, which issues its own connection IDs.
     pub fn new(number: u16, maker: Arc<Maker>) -> Shard {
         let door = maker.endpoint(Named { shard: number, place: NOWHERE });
-        let (clients, firsts, retried) = (Vec::new(), HashMap::new(), None);
-        Shard { number, maker, door, clients, firsts, retried, is_closing: false }
+        let (clients, firsts, retried, refused) = (Vec::new(), HashMap::new(), None, VecDeque::new());
+        Shard { number, maker, door, clients, firsts, retried, refused, is_closing: false }
     }
 
     /// The place of the connection to which a datagram belongs.
@@ -95,6 +101,19 @@ impl Shard {
     pub fn asks(&mut self, first: ConnectionId) -> bool {
         let (asked, now) = (self.retried.replace((first, now())), now());
         asked.is_none_or(|(id, at)| id != first || now.duration_since(at) >= ASKED_AGAIN)
+    }
+
+    /// Notes that the client with this first ID was refused because its signature would come late.
+    pub fn refuse(&mut self, first: ConnectionId) {
+        if !self.was_refused(first) {
+            self.refused.truncate(REFUSED_MAX - 1);
+            self.refused.push_front(first);
+        }
+    }
+
+    /// Whether such a client tries again.
+    pub fn was_refused(&self, first: ConnectionId) -> bool {
+        self.refused.contains(&first)
     }
 
     /// A place without a connection; `None` if the shard has as many as it may.
