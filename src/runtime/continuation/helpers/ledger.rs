@@ -123,6 +123,7 @@ impl Ledger {
     }
 
     /// The times of the piece in this place; `None` if it is free.
+    #[cfg(any(test, feature = "admin"))]
     pub(crate) fn times(&self, place: u32) -> Option<Times> {
         let places = lock(&self.places);
         places.pieces.get(place as usize)?.as_ref().map(|piece| piece.times())

@@ -61,6 +61,7 @@ impl Priorities {
     }
 
     /// What an operator should know, a line of text each.
+    #[cfg(any(test, feature = "admin"))]
     pub(crate) fn remarks(&self) -> impl Iterator<Item = String> {
         let left = self.left_real_time.load(Ordering::Relaxed);
         let left = left.then(|| "helpers have left real time: they get the CPU time that it leaves".to_owned());
