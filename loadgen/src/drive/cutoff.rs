@@ -2,21 +2,12 @@
 
 use crate::drive::live::Live;
 use crate::drive::parts::Parts;
-use crate::drive::schedule::Request;
+use crate::drive::schedule::{PATIENCE, silence_max};
 use forebay::time::Nanos;
 
-/// If a server does not answer for this long plus the largest cost, it is gone. If a sender is this
-/// late, it does not catch up.
-const PATIENCE: Nanos = Nanos::from_secs(5);
 /// A server counts as gone only if this many requests are unanswered. A slow run may lose one or
 /// two and still be valid.
 const UNANSWERED_MIN: u64 = 10;
-
-/// How long a server may take for an answer to one of `requests`. One that answers nothing for
-/// longer is gone.
-pub(crate) fn silence_max(requests: &[Request]) -> Nanos {
-    PATIENCE.plus(requests.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO))
-}
 
 /// Watches a run for reasons to end it.
 #[derive(Debug)]
@@ -85,6 +76,7 @@ impl<'a> Cutoff<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
 
     /// A schedule of one request every 100 ms for 20 s, each of this cost.
     fn schedule(cost: Nanos) -> Vec<Request> {

@@ -10,8 +10,7 @@
 //! memory.
 
 use crate::drive::SLIP_LIMIT;
-use crate::drive::cutoff::silence_max;
-use crate::drive::schedule::Request;
+use crate::drive::schedule::{Request, silence_max};
 use crate::plan::{RETRIES_MAX, Retrying};
 use forebay::fate::Ending;
 use forebay::inside::wire::Status;

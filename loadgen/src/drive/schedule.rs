@@ -13,6 +13,9 @@ use std::ops::Range;
 /// The most requests in one run: each needs about 130 bytes with its records, and with several
 /// threads twice as much.
 pub const REQUESTS_MAX: u64 = 50_000_000;
+/// If a server does not answer for this long plus the largest cost, it is gone. If a sender is this
+/// late, it does not catch up.
+pub(super) const PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// One request of a schedule, with its time after the start of the run, and its cost multiplied by
 /// the time scale. Its number is its place in the schedule.
@@ -21,8 +24,17 @@ pub use crate::lab::workload::Arrival as Request;
 /// The latency from which on a reply is late: the timeout of `plan`, by default 1 s plus 20 times
 /// the largest cost in `schedule`.
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
-    let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
-    plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
+    plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest(schedule).times(20)))
+}
+
+/// How long a server may take for an answer to one of `requests`. One that answers nothing for
+/// longer is gone.
+pub(super) fn silence_max(requests: &[Request]) -> Nanos {
+    PATIENCE.plus(largest(requests))
+}
+
+fn largest(requests: &[Request]) -> Nanos {
+    requests.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO)
 }
 
 /// What to say before a run of `plan` if replies repeat so little of their requests that those

@@ -1,10 +1,11 @@
 //! Children: pieces of work that a request or another child forked, or that outside threads
 //! spawned.
 
+use super::caught::discard;
 use super::context::{self, Limits};
 use super::local_queue::{self, Outside, Ready};
 use super::outcome::Outcome;
-use super::poll::{Polled, Terms, discard, poll};
+use super::poll::{Polled, Terms, poll};
 use super::resumable::Resumable;
 use super::waiter::{AbortCause, AbortFlag, AnyChild, Waiter};
 use crate::sched::Resume;

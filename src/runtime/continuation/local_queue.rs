@@ -6,7 +6,7 @@
 //! and spawned work. After a push they wake a sleeper. Every search begins with this queue, so
 //! section 1 of `runtime/sleep/README.md` applies to it.
 
-use super::poll::discard;
+use super::caught::discard;
 use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
 use crossbeam_queue::ArrayQueue;

@@ -10,6 +10,7 @@
 
 mod aside;
 mod cancel;
+mod caught;
 mod child;
 mod context;
 mod events;
@@ -26,6 +27,7 @@ pub use cancel::CancellationToken;
 
 pub(crate) use crate::sched::Resume;
 pub(crate) use aside::{Aside, Waits, after};
+pub(crate) use caught::{Panic, discard, exchange, guarded, is_contained, panic_message};
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
     Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
@@ -39,7 +41,7 @@ pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub(crate) use outcome::{Outcome, block_on, lock};
-pub(crate) use poll::{Awaited, Panic, Polled, Terms, discard, exchange, guarded, is_contained, panic_message, poll};
+pub(crate) use poll::{Awaited, Polled, Terms, poll};
 pub(crate) use resumable::Resumable;
 pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};

@@ -1,6 +1,6 @@
 //! Holds the result of a task, a group or a child until it is taken.
 
-use super::poll::discard;
+use super::caught::discard;
 use crossbeam_utils::Backoff;
 use std::future::Future;
 use std::pin::Pin;

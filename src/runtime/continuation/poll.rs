@@ -2,18 +2,15 @@
 //! those that come when a panic's payload is dropped.
 
 use super::cancel::CancellationToken;
+use super::caught::{Panic, guarded};
 use super::context::{self, Limits, Pause};
 use super::waiter::{AbortCause, Waiter};
 use crate::sched::Resume;
 use crate::time::Nanos;
-use std::any::Any;
-use std::cell::Cell;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::{fmt, mem, thread};
 
 /// The arguments of one poll.
 pub(crate) struct Terms<'a> {
@@ -97,81 +94,10 @@ impl Terms<'_> {
     }
 }
 
-thread_local! {
-    static CONTAINED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether a panic of the calling thread would be caught by [`guarded`] or [`discard`]. The panic
-/// hook asks this, because it runs before the panic is caught.
-pub(crate) fn is_contained() -> bool {
-    CONTAINED.get()
-}
-
-fn contained<R>(call: impl FnOnce() -> R) -> thread::Result<R> {
-    let outer = CONTAINED.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(call));
-    CONTAINED.set(outer);
-    result
-}
-
-/// A caught panic. Its drop also drops the payload, and catches panics that this causes.
-pub(crate) struct Panic {
-    /// `None` only inside `drop`.
-    payload: Option<Box<dyn Any + Send>>,
-}
-
-impl Panic {
-    /// The panic's message.
-    pub(crate) fn message(&self) -> String {
-        let text = self.payload.as_deref().and_then(panic_message);
-        text.unwrap_or("a value that is no text").to_owned()
-    }
-}
-
-impl fmt::Debug for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Panic").field(&self.message()).finish()
-    }
-}
-
-impl Drop for Panic {
-    fn drop(&mut self) {
-        discard(self.payload.take());
-    }
-}
-
-/// Calls user code and returns a panic as a value.
-pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
-    contained(call).map_err(|payload| Panic { payload: Some(payload) })
-}
-
-/// The message of a panic with this payload; `None` if it is not text.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
-    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-}
-
-/// Drops a value of user code, and ignores a panic of the drop. Leaks the payload of that panic,
-/// because its own drop could panic again.
-pub(crate) fn discard<X>(value: X) {
-    if let Err(payload) = contained(|| drop(value)) {
-        mem::forget(payload);
-    }
-}
-
-/// Puts `value` into `place`, and drops what was there as [`discard`] does.
-#[inline]
-pub(crate) fn exchange<X>(place: &mut X, value: X) {
-    let before = mem::replace(place, value);
-    if mem::needs_drop::<X>() {
-        discard(before);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::{pending, poll_fn};
-    use std::panic::panic_any;
     use std::pin::pin;
 
     const NEVER: Limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
@@ -254,28 +180,5 @@ mod tests {
         );
         assert!(matches!(cancelled, Polled::Aborted(AbortCause::Cancelled)));
         assert!(matches!(polled(runs(), NEVER, Some(&token)), Polled::Aborted(AbortCause::Cancelled)));
-    }
-
-    /// Panics when it is dropped, with a shorter chain as the payload, until the chain ends.
-    struct Chain(u32);
-
-    impl Drop for Chain {
-        fn drop(&mut self) {
-            if self.0 > 0 {
-                panic_any(Chain(self.0 - 1));
-            }
-        }
-    }
-
-    #[test]
-    fn a_payload_that_panics_when_dropped_is_contained() {
-        assert_eq!(guarded(|| 1).ok(), Some(1));
-        for depth in 0..4 {
-            let caught: Result<(), Panic> = guarded(|| panic_any(Chain(depth)));
-            assert_eq!(caught.map_err(|panic| panic.message()), Err("a value that is no text".to_owned()));
-            discard(Chain(depth));
-        }
-        assert_eq!(guarded(|| guarded(|| panic_any(1)).is_err() && is_contained()).ok(), Some(true));
-        assert!(!is_contained(), "nobody catches here");
     }
 }
