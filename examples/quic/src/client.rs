@@ -165,7 +165,7 @@ impl Protocol {
     }
 
     /// Calls `send` with packets of one length and the number of their bytes, at most
-    /// [`BYTES_MAX`] and one call beyond.
+    /// `BYTES_MAX` and one call beyond.
     pub fn packets(&mut self, now: Instant, mut send: impl FnMut(&quinn_proto::Transmit, &[u8])) {
         let Some((_, connection)) = &mut self.connection else { return };
         LEAVING.with_borrow_mut(|bytes| {
