@@ -67,12 +67,14 @@ thread_local! {
 
 const NONE: Aside = Aside { for_helper: Nanos::ZERO, on_helper: Nanos::ZERO, cpu: Nanos::ZERO };
 
-/// Calls `poll` for a request that was away between `from` and `until`. Also returns the part of
-/// this time in which it waited for work aside.
-pub(crate) fn after<R>(from: Nanos, until: Nanos, poll: impl FnOnce() -> R) -> (R, Aside) {
+/// For the poll of a request that was away between `from` and `until`: call [`came_back`] after it.
+pub(crate) fn was_away(from: Nanos, until: Nanos) {
     AWAY.set(Away { from, until, aside: NONE });
-    let result = poll();
-    (result, AWAY.take().aside)
+}
+
+/// The part of the time since [`was_away`] in which the request waited for work aside.
+pub(crate) fn came_back() -> Aside {
+    AWAY.take().aside
 }
 
 /// A future's wait for a piece of work.
@@ -109,6 +111,13 @@ impl Drop for Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `poll` counts of a request that was away between `from` and `until`.
+    fn after(from: Nanos, until: Nanos, poll: impl FnOnce()) -> Aside {
+        was_away(from, until);
+        poll();
+        came_back()
+    }
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -149,11 +158,11 @@ mod tests {
         };
         let (one, other) = (piece(100, 110, 160), piece(100, 120, 180));
         let look = || [&one, &other, &one].iter().for_each(|waits| _ = waits.look(Poll::Ready(())));
-        let ((), both) = after(MS(100), MS(200), look);
+        let both = after(MS(100), MS(200), look);
         assert_eq!(both, aside(10, 70, 0), "of 100 to 180");
         look();
-        assert_eq!(after(MS(100), MS(200), || ()).1, NONE);
-        assert_eq!(after(Nanos::ZERO, Nanos::ZERO, look).1, NONE);
-        assert_eq!(after(MS(100), MS(200), || drop((one, other))).1, both, "given up");
+        assert_eq!(after(MS(100), MS(200), || ()), NONE);
+        assert_eq!(after(Nanos::ZERO, Nanos::ZERO, look), NONE);
+        assert_eq!(after(MS(100), MS(200), || drop((one, other))), both, "given up");
     }
 }

@@ -26,7 +26,7 @@ mod waiter;
 pub use cancel::CancellationToken;
 
 pub(crate) use crate::sched::Resume;
-pub(crate) use aside::{Aside, Waits, after};
+pub(crate) use aside::{Aside, Waits, came_back, was_away};
 pub(crate) use caught::{Panic, discard, exchange, guarded, is_contained, panic_message};
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{

@@ -183,22 +183,23 @@ impl<F: Future> Slot<F> {
     /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
     /// is the CPU time of the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
-        let mut away_since = Nanos::ZERO;
+        let mut is_back = false;
         if mem::take(&mut self.parked) {
             self.wait_slot.state.begin();
-            away_since = mem::take(&mut self.away_since);
+            let since = mem::take(&mut self.away_since);
+            is_back = since > Nanos::ZERO;
+            if is_back {
+                continuation::was_away(since, start);
+            }
         }
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
-        let (polled, joined) = if away_since == Nanos::ZERO {
-            continuation::poll(future, terms)
-        } else {
-            let (polled, aside) = continuation::after(away_since, start, || continuation::poll(future, terms));
-            self.aside = self.aside.plus(aside);
-            polled
-        };
+        let (polled, joined) = continuation::poll(future, terms);
+        if is_back {
+            self.aside = self.aside.plus(continuation::came_back());
+        }
         if matches!(polled, Polled::Waits(_)) {
             if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
                 return (Polled::Aborted(AbortCause::Stalled), joined);
