@@ -60,8 +60,8 @@ impl Horizon {
     #[inline]
     pub(crate) fn begin(&self, worker: usize, socket: usize) {
         let from = self.sockets[socket].load(Ordering::Relaxed);
-        // Ordering: pairs with the load in `reach`. Whoever finds the socket empty because of this
-        // worker's receive sees that this worker holds something.
+        // Ordering: pairs with the load in `reach`. A worker that finds the socket empty because of
+        // this worker's receive sees that this worker holds something.
         self.workers[worker].fetch_min(from, Ordering::SeqCst);
     }
 

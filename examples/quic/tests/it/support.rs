@@ -80,7 +80,7 @@ impl Server {
         self.client_of(TWO_DATAGRAMS)
     }
 
-    /// The same with these ways to agree on keys.
+    /// A client's endpoint as of [`Server::client`], with these ways to agree on keys.
     pub(crate) fn client_of(&self, groups: Groups) -> Endpoint {
         let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
         endpoint.set_default_client_config(self.client_config(groups));

@@ -38,7 +38,7 @@ pub fn step_back() -> io::Result<()> {
     step_back_to(NICE)
 }
 
-/// The same with another nice value.
+/// Steps back as [`step_back`] does, to this nice value.
 pub(super) fn step_back_to(nice: i32) -> io::Result<()> {
     // Some filters allow this call only.
     setpriority_process(None, nice)?;
