@@ -77,6 +77,7 @@ pub(crate) mod in_virtual_time {
 
     /// Calls `call` with the calling thread's clock back at `then`. So a worker whose job has ended
     /// in the future does not act on that before the others have come there.
+    #[cfg(feature = "admin")]
     pub(crate) fn at(then: Nanos, call: impl FnOnce()) {
         let now = NOW.replace(Some(then));
         call();

@@ -77,6 +77,16 @@ impl<T> Outcome<T> {
     }
 }
 
+/// A handle may be the last holder of a result that nothing took. A panic of its drop must end
+/// nothing in the handle's thread.
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        if let Some(unwanted) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            discard(unwanted);
+        }
+    }
+}
+
 impl<T> Slot<T> {
     fn take(&mut self) -> Option<T> {
         self.closed |= self.result.is_some();

@@ -1,8 +1,9 @@
 //! Work that a worker can pause and another worker resume: a task, or a child of a request.
 
+use super::caught::discard;
 use super::join_state::JoinState;
 use super::outcome::lock;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Holds the work while it waits for a worker or a wake; empty while a worker runs it.
 pub(crate) struct Resumable<W> {
@@ -51,5 +52,15 @@ impl<W> Resumable<W> {
     /// Whether the work waits for a worker or a wake.
     pub(crate) fn is_here(&self) -> bool {
         lock(&self.work).is_some()
+    }
+}
+
+/// Nothing can wake work whose last holder goes. That may be a handle. A panic of the work's drop
+/// must end nothing in the handle's thread.
+impl<W> Drop for Resumable<W> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            discard(work);
+        }
     }
 }
