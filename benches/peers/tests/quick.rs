@@ -5,10 +5,12 @@
 #[allow(dead_code, reason = "the server's tests use all of it")]
 mod skip;
 
+use forebay::time::{Nanos, clock};
 use serde_json::Value;
 use skip::skip;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 
 /// Held by a test that offers load: two loads at once would share the CPU of the servers.
@@ -40,6 +42,31 @@ fn figure(row: &Value, name: &str) -> Option<f64> {
 
 /// Quick runs until each peer was once in time; another program may delay one.
 const RUNS_MAX: usize = 5;
+
+/// Where sleeps of a run end this much too late in the mean, a light request also waits for a CPU
+/// of the host. On emulated cores it takes 100 us.
+const LATE: Nanos = Nanos::from_micros(150);
+
+/// Calls `call`, and returns whether what woke meanwhile soon had a CPU.
+fn on_time<R>(call: impl FnOnce() -> R) -> (R, bool) {
+    const SLEEP: Nanos = Nanos::from_millis(1);
+    std::thread::scope(|scope| {
+        // Its end, also by a panic, ends the probe.
+        let (running, ended) = mpsc::channel::<()>();
+        let probe = scope.spawn(move || {
+            let (mut late, mut sleeps, mut began) = (Nanos::ZERO, 0, clock::now());
+            while ended.recv_timeout(SLEEP.into()) == Err(RecvTimeoutError::Timeout) {
+                late = late.plus(clock::now().minus(began).minus(SLEEP));
+                sleeps += 1;
+                began = clock::now();
+            }
+            late < LATE.times(sleeps)
+        });
+        let result = call();
+        drop(running);
+        (result, probe.join().expect("no panic"))
+    })
+}
 
 /// The least and the most of the heavy and the light p50 of the peer `name`, as multiples of the
 /// cost. Under every peer a light request of .5 us also pays .38 us for its receive and 2.3 us for
@@ -88,10 +115,12 @@ fn assert_measured(row: &Value, echo: &[&str]) {
     assert_eq!(uses.contains("yield"), should_yield && name != "tokio-split", "{row:#}");
 }
 
-/// Whether the peer of `row` was no slower than its cost and its queue are.
-fn is_in_time(row: &Value) -> bool {
+/// Whether the peer of `row` was no slower than its cost and its queue are. Where the host was
+/// late, this is judged by heavy requests alone.
+fn is_in_time(row: &Value, host_on_time: bool) -> bool {
     let name = row["peer"].as_str().expect("a name");
     let within = |(percentile, _, most): (&str, f64, f64)| {
+        let most = if host_on_time || percentile.starts_with("heavy") { most } else { f64::INFINITY };
         figure(row, &format!("0.5us/500us {percentile}")).is_none_or(|value| value <= most)
     };
     bounds(name).into_iter().all(within)
@@ -107,7 +136,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let mut late: Vec<&str> = peers.clone();
     let mut last = Value::Null;
     for _ in 0..RUNS_MAX {
-        let (report, table) = run(&["--quick"], &folder.path().join("quick.json"));
+        let ((report, table), host_on_time) = on_time(|| run(&["--quick"], &folder.path().join("quick.json")));
         assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/3"), Some(true)));
         assert_eq!(names(&report), peers);
         rows(&report).iter().for_each(|row| assert_measured(row, &echo));
@@ -116,7 +145,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         {
             assert!(table.contains(part), "no {part:?} in\n{table}");
         }
-        late.retain(|name| !rows(&report).iter().any(|row| row["peer"] == *name && is_in_time(row)));
+        late.retain(|name| !rows(&report).iter().any(|row| row["peer"] == *name && is_in_time(row, host_on_time)));
         last = report;
         if late.is_empty() {
             return;
