@@ -4,7 +4,7 @@ use super::io::Io;
 use super::receive::{Datagram, Joins, Receiver};
 use super::send::{Message, Outcomes, Sender};
 use super::socket::Socket;
-use crate::time::{Nanos, clock};
+use crate::time::{Nanos, ThreadUse, clock};
 use std::io;
 
 /// One worker's access to sockets and to its clock.
@@ -18,9 +18,9 @@ pub trait Link {
         clock::now()
     }
 
-    /// CPU time that the calling thread, the worker's, has used until `now`.
-    fn had_cpu(_now: Nanos) -> Nanos {
-        clock::of_thread()
+    /// What the calling thread, the worker's, has used until `now`.
+    fn used(_now: Nanos) -> ThreadUse {
+        ThreadUse::now()
     }
 
     /// See [`Receiver::receive`].

@@ -17,7 +17,7 @@ use crate::net::{BATCH, Datagram, KernelLink, Link, Message, Outcomes, Socket};
 use crate::runtime::notice;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Spinning, Step, Wait, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::time::{Nanos, ThreadUse, clock};
 use arrayvec::ArrayVec;
 use std::{io, mem};
 
@@ -230,8 +230,8 @@ impl Link for CoreLink {
     }
 
     /// An emulated core catches up with what its thread has missed, but for pauses.
-    fn had_cpu(now: Nanos) -> Nanos {
-        now.minus(emulation::paused())
+    fn used(now: Nanos) -> ThreadUse {
+        ThreadUse { cpu: now.minus(emulation::paused()), waits: 0 }
     }
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
@@ -280,9 +280,9 @@ mod tests {
         let begun = emulation::start(clock::now());
         std::thread::sleep(emulation::PAUSE.into());
         std::thread::sleep(std::time::Duration::from_millis(1));
-        let had_before = CoreLink::had_cpu(begun);
+        let had_before = CoreLink::used(begun).cpu;
         let resumed = emulation::start(begun);
-        let had = CoreLink::had_cpu(resumed);
+        let had = CoreLink::used(resumed).cpu;
         assert!(had.minus(had_before) < resumed.minus(begun).minus(emulation::PAUSE), "{had_before} to {had}");
     }
 }

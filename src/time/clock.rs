@@ -71,6 +71,11 @@ pub(crate) mod in_virtual_time {
         static NOW: Cell<Option<Nanos>> = const { Cell::new(None) };
     }
 
+    /// Whether the calling thread's clock moves only when set.
+    pub(in crate::time) fn is_set() -> bool {
+        now().is_some()
+    }
+
     pub(super) fn now() -> Option<Nanos> {
         NOW.get()
     }

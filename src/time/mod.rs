@@ -28,12 +28,14 @@ mod bucket;
 pub mod clock;
 mod duration;
 mod onset;
+mod thread_use;
 
 pub(crate) use breaker::Breaker;
 pub(crate) use bucket::TokenBucket;
 pub use duration::DurationError;
 pub(crate) use duration::duration_within;
 pub(crate) use onset::{Onset, QUIET, Turn};
+pub(crate) use thread_use::ThreadUse;
 
 use crossbeam_utils::CachePadded;
 use std::fmt;

@@ -1,13 +1,11 @@
 //! Times in which a worker could not run, because it had no CPU or nothing to do. Waits in these
 //! times do not count as overload.
 
-use crate::time::Nanos;
+use crate::time::{Nanos, ThreadUse};
 
-/// The shortest time without a CPU that counts.
+/// The shortest absence that counts.
 const ABSENT_MIN: Nanos = Nanos::from_millis(10);
-/// How many absences a worker remembers: a long one, and the short ones that a shared host adds
-/// after it. The number is small on purpose. If the host always gives too little CPU time, the
-/// server is overloaded and must shed.
+/// How many absences with nothing to do a worker remembers.
 const KNOWN: usize = 8;
 /// How long an absence is remembered before a shorter one may replace it: as long as clients wait.
 const KEPT: Nanos = Nanos::from_secs(1);
@@ -18,21 +16,25 @@ const KEPT: Nanos = Nanos::from_secs(1);
 /// then gives the length of an absence. The absence is assumed to have just ended.
 #[derive(Clone, Debug)]
 pub struct Absence {
-    /// Start and end of each absence, in no order, without overlap.
-    absences: [(Nanos, Nanos); KNOWN],
+    /// Start and end of absences in which the worker had nothing to do, in no order.
+    idle: [(Nanos, Nanos); KNOWN],
+    /// Start and end of the longest absence of late in which the worker had work but no CPU. Only
+    /// one counts. A host that takes the CPU again and again makes a slow server, and clients leave
+    /// a slow server too. No two absences overlap.
+    starved: [(Nanos, Nanos); 1],
     /// Since when the worker has had nothing to do; `None` once [`Absence::look`] has used it.
     rests_since: Option<Nanos>,
-    /// Returns the CPU time that the worker's thread has used until a given time.
-    had: fn(Nanos) -> Nanos,
-    /// The time of the last check for an absence, and the thread's CPU time then.
-    looked: (Nanos, Nanos),
+    /// Returns what the worker's thread has used until a given time.
+    used: fn(Nanos) -> ThreadUse,
+    /// The time of the last check for an absence, and what the thread had used then.
+    looked: (Nanos, ThreadUse),
 }
 
 impl Absence {
-    /// Remembers no absence yet. `had` returns the CPU time of the worker's thread.
-    pub fn new(had: fn(Nanos) -> Nanos) -> Absence {
-        let [never, looked] = [(Nanos::ZERO, Nanos::ZERO); 2];
-        Absence { absences: [never; KNOWN], rests_since: None, had, looked }
+    /// Remembers no absence yet. `used` reads the use of the worker's thread.
+    pub(crate) fn new(used: fn(Nanos) -> ThreadUse) -> Absence {
+        let (never, looked) = ((Nanos::ZERO, Nanos::ZERO), (Nanos::ZERO, ThreadUse::default()));
+        Absence { idle: [never; KNOWN], starved: [never], rests_since: None, used, looked }
     }
 
     /// Notes that the worker has nothing to do from `now` on.
@@ -46,22 +48,37 @@ impl Absence {
         if rested.is_none() && passed < ABSENT_MIN {
             return;
         }
-        let had = (self.had)(now);
-        let without = passed.minus(had.minus(self.looked.1));
-        self.looked = (now, had);
+        let used = (self.used)(now);
+        let without = passed.minus(used.cpu.minus(self.looked.1.cpu));
+        self.looked = (now, used);
         let from = rested.unwrap_or(Nanos::MAX).min(now.minus(without));
         if now.minus(from) < ABSENT_MIN {
             return;
         }
+        let known = if rested.is_some() { &mut self.idle[..] } else { &mut self.starved[..] };
         // A short absence does not replace a recent long one.
         let worth = |(from, until): &(Nanos, Nanos)| (now.minus(*until) < KEPT, until.minus(*from));
-        if let Some(least) = self.absences.iter_mut().min_by_key(|absence| worth(absence)) {
+        if let Some(least) = known.iter_mut().min_by_key(|absence| worth(absence))
+            && (rested.is_some() || worth(least) <= (true, now.minus(from)))
+        {
             *least = (from, now);
         }
     }
 
     /// For how long the worker was absent after `time`, in total.
     pub(super) fn since(&self, time: Nanos) -> Nanos {
-        self.absences.iter().fold(Nanos::ZERO, |sum, (from, until)| sum.plus(until.minus(time.max(*from))))
+        let after = |(from, until): &(Nanos, Nanos)| until.minus(time.max(*from));
+        self.idle.iter().chain(&self.starved).map(after).fold(Nanos::ZERO, Nanos::plus)
+    }
+
+    /// The part of a slice that the thread can have worked for: at most what it has worked for
+    /// since the last check. The slice ends at `now` and took `time`. If the thread has waited for
+    /// anything else than its CPU, or the slice is short, all of it counts.
+    #[inline]
+    pub(super) fn worked(&self, time: Nanos, now: Nanos) -> Nanos {
+        if time < ABSENT_MIN {
+            return time;
+        }
+        (self.used)(now).worked_since(&self.looked.1).map_or(time, |worked| time.min(worked))
     }
 }

@@ -5,7 +5,7 @@ use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, l
 use crate::fate::{CLASSES, Expired};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::tuning::{MaxWait, Tuning};
-use crate::time::Nanos;
+use crate::time::{Nanos, ThreadUse};
 
 /// The data of one request that the rule of shedding uses: its times, its deadline and its service
 /// time.
@@ -169,14 +169,22 @@ impl Shedding {
     pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
-        // Without a clock of CPU time, the worker counts as never absent.
-        let (absence, heavy) = (Absence::new(|now| now), HeavyQueue::default());
+        // Where nothing reads its thread's use, the worker counts as never absent.
+        let always = |now| ThreadUse { cpu: now, waits: 0 };
+        let (absence, heavy) = (Absence::new(always), HeavyQueue::default());
         Shedding { absence, sockets, classes, standing: 0, heavy, workers, room }
     }
 
-    /// Sets the clock `had` of the CPU time of the worker's thread, if there is one.
-    pub fn with_cpu(self, had: fn(Nanos) -> Nanos) -> Shedding {
-        Shedding { absence: Absence::new(had), ..self }
+    /// Sets what reads the use of the worker's thread until a given time.
+    pub(crate) fn with_cpu(self, used: fn(Nanos) -> ThreadUse) -> Shedding {
+        Shedding { absence: Absence::new(used), ..self }
+    }
+
+    /// The part of a slice that the thread can have worked for. The slice ends at `now` and took
+    /// `time`.
+    #[inline]
+    pub fn worked(&self, time: Nanos, now: Nanos) -> Nanos {
+        self.absence.worked(time, now)
     }
 
     /// How long a request has waited until `now`. With measured limits (`--max-wait auto`),

@@ -1,8 +1,10 @@
 //! Are old requests shed exactly while there is a standing queue?
 
 use super::*;
+use crate::time::ThreadUse;
 
 mod giving_up;
+mod half_awake;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -16,9 +18,14 @@ const BOUNDS: WaitBounds = WaitBounds {
     patience: Nanos::from_millis(200),
 };
 
+/// What a thread has used that has had its CPU for this long, and has not waited.
+fn worked(cpu: Nanos) -> ThreadUse {
+    ThreadUse { cpu, waits: 0 }
+}
+
 /// A worker that always has a CPU.
 fn present() -> Absence {
-    Absence::new(|now| now)
+    Absence::new(worked)
 }
 
 fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
@@ -334,36 +341,6 @@ fn a_queue_that_shrinks_does_not_stand() {
     assert_eq!(again, Some(3_101), "it stood of late");
     let sheds = |wait| StandingQueues::new(1).on_old(0, MS(1), (MS(wait), MS(wait)), &present(), &bounds);
     assert!(!sheds(999) && sheds(1_000), "no client waits for so long, whether the queue stands or not");
-}
-
-// Is the time in which a worker rested or had no CPU left out of the wait?
-#[test]
-fn nobody_waits_while_there_is_no_cpu() {
-    // The thread had the CPU except between 1 s and 2 s.
-    let mut absence = Absence::new(|now| now.min(MS(1_000)).plus(now.minus(MS(2_000))));
-    absence.look(MS(990));
-    assert_eq!(absence.since(MS(0)), MS(0));
-    absence.look(MS(2_010));
-    assert_eq!([0, 1_400, 2_010].map(|time| absence.since(MS(time))), [1_000, 610, 0].map(MS));
-    let mut absence = Absence::new(|now| now.minus(if now < MS(1_500) { MS(1_000) } else { MS(1_020) }));
-    absence.look(MS(1_000));
-    absence.look(MS(1_600));
-    assert_eq!(absence.since(MS(0)), MS(1_020), "a short one after it");
-    // A short absence shortly before a long one does not change waits in between.
-    let mut absence = Absence::new(|now| now.minus(if now < MS(1_000) { MS(20) } else { MS(620) }));
-    absence.look(MS(500));
-    absence.look(MS(1_200));
-    assert_eq!([0, 600].map(|time| absence.since(MS(time))), [620, 600].map(MS));
-    let mut absence = present();
-    absence.on_rest(MS(100));
-    absence.look(MS(600));
-    assert_eq!([0, 400, 700].map(|time| absence.since(MS(time))), [500, 200, 0].map(MS));
-    // Through the whole rule: after a second without a CPU everything is served, and later overload
-    // is shed.
-    let limits = auto(&[(1_000, 100)]);
-    let mut shedding = Shedding::new(1, [1, 1_024], false).with_cpu(|now| now.minus(MS(1_000)));
-    assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));
-    assert!((1_800..3_000).any(|ms| shedding.is_old(0, MS(ms), MS(1_600), &limits)), "it stands");
 }
 
 #[test]

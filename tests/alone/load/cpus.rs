@@ -2,6 +2,7 @@
 //! follow?
 
 use super::cgroup::Cgroup;
+use super::overload::pause;
 use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -138,5 +139,68 @@ fn workers_follow_a_quota() {
         cgroup.add(&server);
         // A part of a CPU counts as one.
         follows(policy, server, |_, one| cgroup.limit(if one { 100 } else { 150 }));
+    });
+}
+
+/// The number of attempts: a host that is busy takes CPU time beside the quota.
+const TRIALS: usize = 3;
+
+/// The part of its CPU time that a server under a quota of 20 % spends on answers within a second,
+/// while twice as much comes. `None`, and skipped, without a cgroup.
+fn spent_in_time(policy: &str) -> Option<f64> {
+    /// One request, of 1 ms, each 2.5 ms: the quota allows one in 5 ms.
+    const WORK: Nanos = Nanos::from_millis(1);
+    const EACH: Nanos = Nanos::from_micros(2_500);
+    /// The number of the first request that counts: before, the queues fill.
+    const FIRST: u64 = 800;
+    const REQUESTS: u64 = FIRST + 1_600;
+    let cgroup = Cgroup::of_cpus()?;
+    let server = start(policy);
+    let cpu_time = || metric(&page(server.admin, "/metrics"), "process_cpu_seconds_total");
+    let clients: Vec<Client> = (0..32).map(|_| Client::new(server.udp)).collect();
+    cgroup.add(&server);
+    cgroup.limit(20);
+    let mut in_time = Nanos::ZERO;
+    let mut hear = |within: Nanos| {
+        for client in &clients {
+            while let Some(answer) = client.receive_within(within) {
+                let Header { status, id, served, .. } = answer.header;
+                let took = served.kernel_wait.plus(served.queue_wait).plus(served.service);
+                if status == Status::Ok && id >= FIRST && took < Nanos::from_secs(1) {
+                    in_time = in_time.plus(WORK);
+                }
+            }
+        }
+    };
+    let (mut next, mut before) = (clock::now(), 0.0);
+    for id in 0..REQUESTS {
+        if id == FIRST {
+            before = cpu_time();
+            next = clock::now();
+        }
+        clients[id as usize % clients.len()].request(id, WORK, b"");
+        hear(Nanos::ZERO);
+        pause(&mut next, EACH);
+    }
+    let used = cpu_time() - before;
+    cgroup.limit(200);
+    quiescent(server.admin, REQUESTS);
+    hear(Nanos::from_millis(1));
+    server.stop();
+    Some(in_time.get() as f64 / Nanos::from_secs(1).get() as f64 / used)
+}
+
+// Twice as much comes as a quota allows. Is at least a fifth of the CPU time that the server gets
+// spent on answers in time?
+#[test]
+fn a_quota_is_spent_on_answers_in_time() {
+    let _alone = alone();
+    at_once(["isolated", "steal", "auto"], |policy| {
+        let mut parts = Vec::new();
+        while parts.iter().all(|part| *part < 0.2) {
+            assert!(parts.len() < TRIALS, "{policy}: {parts:?} of the CPU time");
+            let Some(part) = spent_in_time(policy) else { return };
+            parts.push(part);
+        }
     });
 }

@@ -64,7 +64,7 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             link,
             recorder,
             receiving: Receiving::new(common.sockets.len(), common.workers()),
-            running: Running::new(common.runtime_id, common.shedding.clone().with_cpu(L::had_cpu), common.limits),
+            running: Running::new(common.runtime_id, common.shedding.clone().with_cpu(L::used), common.limits),
             replying: Replying::new(),
             sampling: common.samples.sampler(worker),
         }

@@ -166,7 +166,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.begin_slice(slot.envelope.about(), start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits(_) | Polled::Aborted(_));
-        let ran = self.end_slice(left, start);
+        let took = self.end_slice(left, start);
+        // The time without a CPU is no work of the request.
+        let ran = self.running.shedding.worked(took, self.now);
         let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));

@@ -1,7 +1,6 @@
 //! Whether finished replies wait for others, to leave in one call.
 
-use crate::time::{Nanos, clock};
-use nix::sys::resource::{UsageWho, getrusage};
+use crate::time::{Nanos, ThreadUse};
 
 /// The longest time that a reply waits between two requests: some times what one call for many
 /// replies saves.
@@ -106,30 +105,6 @@ impl Gathering {
     }
 }
 
-/// CPU time and waits of the calling thread since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadUse {
-    /// CPU time of the thread.
-    cpu: Nanos,
-    /// Number of voluntary context switches: waits for something else than the processor.
-    waits: i64,
-}
-
-impl ThreadUse {
-    /// Two system calls, 1 us.
-    #[cold]
-    pub(super) fn now() -> ThreadUse {
-        let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
-        ThreadUse { cpu: clock::of_thread(), waits: usage.voluntary_context_switches() }
-    }
-
-    /// The most that the thread can have worked for since `before`; `None` where it has waited,
-    /// which may have been its work's doing.
-    fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
-        (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,20 +114,6 @@ mod tests {
     /// A thread that has used this much CPU time, and waited so often.
     fn used(cpu: Nanos, waits: i64) -> ThreadUse {
         ThreadUse { cpu, waits }
-    }
-
-    // Is a thread that works told from one that waits?
-    #[test]
-    fn work_is_told_from_waiting() {
-        let before = ThreadUse::now();
-        let worked = Nanos::from_millis(3);
-        while clock::of_thread().minus(before.cpu) < worked {
-            std::hint::spin_loop();
-        }
-        let after = ThreadUse::now();
-        assert!(after.worked_since(&before).is_some_and(|cpu| cpu >= worked), "{before:?} {after:?}");
-        std::thread::sleep(worked.into());
-        assert_eq!(ThreadUse::now().worked_since(&after), None);
     }
 
     /// Notes a request that had its processor while it ran.

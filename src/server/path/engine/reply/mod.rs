@@ -12,9 +12,9 @@ use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
-use crate::time::Nanos;
+use crate::time::{Nanos, ThreadUse};
 use arrayvec::ArrayVec;
-use gathering::{Gathering, ThreadUse};
+use gathering::Gathering;
 use std::sync::Once;
 
 /// The part of a worker's engine that replies.
