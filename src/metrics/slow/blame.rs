@@ -51,6 +51,8 @@ pub(super) struct Culprit {
     pub by: Option<About>,
     /// The shard that kept the request waiting, if it was one.
     pub shard: Option<u32>,
+    /// The place of the request that holds the shard up, while it does.
+    pub place: Option<String>,
     /// For how long the culprit kept the worker or the shard busy during the delay.
     pub held: Nanos,
     /// The part of the delay that the cause explains, from 0 to 1.
@@ -65,6 +67,7 @@ impl Culprit {
             "cause": self.cause.name(),
             "worker": self.worker,
             "shard": self.shard,
+            "place": self.place,
             "request": self.by.map(|by| by.id),
             "class": self.by.map(|by| by.class),
             "held_us": self.held.as_micros_f64(),
@@ -90,7 +93,10 @@ impl Culprit {
             Cause::Throttled => format!("worker {worker} was off its CPU for {us} us, as the CPU quota was used up"),
             Cause::Asleep => format!("worker {worker} slept for {us} us"),
             Cause::HostPause => format!("the process or its host stood still for {us} us"),
-            Cause::Flow => format!("its shard {shard} was busy for {us} us, at last with {by}"),
+            Cause::Flow => {
+                let place = self.place.as_ref().map_or(String::new(), |place| format!(", which is {place}"));
+                format!("its shard {shard} was busy for {us} us, at last with {by}{place}")
+            }
             Cause::Permit => {
                 format!("every permit to work uninterrupted was taken for {us} us: worker {worker} ran {by}")
             }
@@ -132,7 +138,7 @@ pub(super) fn blame<'a>(
         };
         let (held, share) = (late.set_aside, share(late.set_aside, late.delay()));
         let shard = late.shard.filter(|_| cause == Cause::Flow);
-        return Some(Culprit { cause, worker, by, shard, held, share, short: 0 });
+        return Some(Culprit { cause, worker, by, shard, held, share, place: None, short: 0 });
     }
     let received_by = receiver(late.about.id).min(workers - 1);
     let candidates = if received_by == began_on { vec![began_on] } else { vec![began_on, received_by] };
@@ -142,7 +148,7 @@ pub(super) fn blame<'a>(
     let explains = |time: Nanos| time.times(2) >= delay;
     let named = |cause, time, by| {
         let (worker, share) = (held.worker, share(time, delay));
-        Culprit { cause, worker, by, shard: None, held: time, share, short: 0 }
+        Culprit { cause, worker, by, shard: None, place: None, held: time, share, short: 0 }
     };
     let off_cpu = host.off_cpu(held.worker, from, until);
     // A request seems long if its worker was off the CPU meanwhile, so the limit is then higher.
@@ -191,7 +197,8 @@ pub(super) fn by_helpers(late: &Delayed, worker: usize) -> Option<Culprit> {
     }
     let waited = late.for_helper >= off_cpu;
     let (cause, held) = if waited { (Cause::Helper, late.for_helper) } else { (Cause::Aside, off_cpu) };
-    Some(Culprit { cause, worker, by: None, shard: None, held, share: share(held, late.delay()), short: 0 })
+    let share = share(held, late.delay());
+    Some(Culprit { cause, worker, by: None, shard: None, place: None, held, share, short: 0 })
 }
 
 /// `time` as a share of `delay`, from 0 to 1.

@@ -34,10 +34,12 @@ const READ: u64 = 4_096;
 /// The most pairs that an interval of `/history` keeps: those that lost most time.
 const PAIRS: usize = 8;
 
-/// An unfinished request, and what it waits for; `None` = nothing, or a free worker.
+/// An unfinished request, its shard, and what it waits for; `None` = no shard, and nothing, or a
+/// free worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unended {
     pub about: About,
+    pub shard: Option<u32>,
     pub wait: Option<Wait>,
     /// How long the work aside that it waits for has waited for a helper.
     pub for_helper: Nanos,
@@ -51,6 +53,24 @@ impl Unended {
     /// Whether a helper does its work aside.
     fn is_on_helper(&self) -> bool {
         self.on_helper > Nanos::ZERO
+    }
+
+    /// Whether it keeps other requests out of its shard.
+    fn holds_shard(&self) -> bool {
+        self.shard.is_some() && !matches!(self.wait, Some(Wait::Flow(_)))
+    }
+
+    /// Where it is, if it runs on worker `running`, and began on `began_on`.
+    fn place(&self, running: Option<usize>, began_on: Option<usize>) -> String {
+        match (running, self.wait) {
+            (Some(worker), _) => format!("running on worker {worker}"),
+            (None, Some(Wait::Permit)) => "waiting for a permit".to_owned(),
+            (None, Some(Wait::Flow(shard))) => format!("waiting for shard {shard}"),
+            (None, Some(Wait::Aside(_))) if self.is_on_helper() => "on a helper".to_owned(),
+            (None, Some(Wait::Aside(_))) => "waiting for a helper".to_owned(),
+            (None, None) if began_on.is_some() => "interrupted".to_owned(),
+            (None, None) => "waiting".to_owned(),
+        }
     }
 }
 
@@ -140,9 +160,9 @@ impl Slow {
     }
 
     /// The body of `GET /slow` as of `now`. Call it soon after [`Slow::look`]. `waiting` has the
-    /// oldest unfinished requests. `sockets` has the number of bytes that wait in the sockets of
-    /// each worker. `helpers` says of each helper for how long it has done its present work.
-    /// `names` are the names of the classes.
+    /// oldest unfinished requests, and the ones that hold up their shards. `sockets` has the number
+    /// of bytes that wait in the sockets of each worker. `helpers` says of each helper for how long
+    /// it has done its present work. `names` are the names of the classes.
     pub(crate) fn report(
         &self,
         metrics: &WorkerMetrics,
@@ -167,7 +187,7 @@ impl Slow {
             "delay_min_us": LONG_WAIT.as_micros_f64(),
             "workers": (0..metrics.workers()).map(|worker| tracks.strip(worker)).collect::<Value>(),
             "helpers": helpers.iter().enumerate().map(helper).collect::<Value>(),
-            "waiting": waiting.iter().map(|unended| tracks.waits(unended, work, &self.host)).collect::<Value>(),
+            "waiting": waiting.iter().map(|unended| tracks.waits(unended, waiting, work, &self.host)).collect::<Value>(),
             "sockets": unreceived.map(|(worker, bytes)| tracks.socket(worker, *bytes, &self.host)).collect::<Value>(),
             "slowest": self.slowest().take(SHOWN).map(|slowest| ended(slowest, now)).collect::<Value>(),
             "blocked": pairs.iter().map(pair).collect::<Value>(),
@@ -206,40 +226,37 @@ impl<'m> Tracks<'m> {
         blame(late, |worker| self.slices(worker), host, self.tracks.len())
     }
 
-    /// Describes an unfinished request: where it is, and why it waits. `work` is the request whose
-    /// work has been on a helper for longest.
-    fn waits(&self, unended: &Unended, work: Option<About>, host: &Host) -> Value {
-        let Unended { about, wait, for_helper, on_helper, helper_cpu } = *unended;
+    /// The worker that runs the request `id` now, the one on which it began, and its CPU time.
+    fn ran(&self, id: u64) -> (Option<usize>, Option<usize>, Nanos) {
         let workers = 0..self.tracks.len();
-        let running =
-            workers.clone().find(|worker| self.running[*worker].is_some_and(|slice| slice.about.id == about.id));
-        let ran = |worker: usize| self.slices(worker).iter().filter(|slice| slice.about.id == about.id);
+        let runs = |worker: &usize| self.running[*worker].is_some_and(|slice| slice.about.id == id);
         let (mut service, mut began_on) = (Nanos::ZERO, None);
-        for worker in workers {
-            let of_worker = ran(worker).fold(Nanos::ZERO, |sum, slice| sum.plus(slice.took));
+        for worker in workers.clone() {
+            let slices = self.slices(worker).iter().filter(|slice| slice.about.id == id);
+            let of_worker = slices.fold(Nanos::ZERO, |sum, slice| sum.plus(slice.took));
             service = service.plus(of_worker);
             began_on = began_on.or((of_worker > Nanos::ZERO).then_some(worker));
         }
+        (workers.into_iter().find(runs), began_on, service)
+    }
+
+    /// Describes an unfinished request of `all` that are listed: where it is, and why it waits.
+    /// `work` is the request whose work has been on a helper for longest.
+    fn waits(&self, unended: &Unended, all: &[Unended], work: Option<About>, host: &Host) -> Value {
+        let Unended { about, shard, wait, for_helper, on_helper, helper_cpu } = *unended;
+        let (running, began_on, service) = self.ran(about.id);
         let worker = began_on.unwrap_or(receiver(about.id)) as u16;
         let age = self.now.minus(about.came_at);
         let waited = age.minus(service);
-        let (behind, shard, set_aside) = match wait {
-            Some(Wait::Permit) => (PERMIT, None, waited),
-            Some(Wait::Flow(shard)) => (0, Some(shard), waited),
-            Some(Wait::Aside(_)) | None => (0, None, Nanos::ZERO),
+        let holder = all.iter().find(|other| other.shard == shard && other.holds_shard() && !unended.holds_shard());
+        let (behind, set_aside) = match wait {
+            Some(Wait::Permit) => (PERMIT, waited),
+            Some(Wait::Flow(_)) => (holder.map_or(0, |holder| holder.about.id), waited),
+            Some(Wait::Aside(_)) | None => (0, Nanos::ZERO),
         };
         let late =
             Delayed { about, worker, ended_at: self.now, service, set_aside, behind, shard, ..Delayed::default() };
         let late = Delayed { for_helper, on_helper, helper_cpu, ..late };
-        let place = match (running, wait) {
-            (Some(worker), _) => format!("running on worker {worker}"),
-            (None, Some(Wait::Permit)) => "waiting for a permit".to_owned(),
-            (None, Some(Wait::Flow(_))) => "set aside".to_owned(),
-            (None, Some(Wait::Aside(_))) if unended.is_on_helper() => "on a helper".to_owned(),
-            (None, Some(Wait::Aside(_))) => "waiting for a helper".to_owned(),
-            (None, None) if began_on.is_some() => "interrupted".to_owned(),
-            (None, None) => "waiting".to_owned(),
-        };
         let culprit = match running {
             Some(_) => None,
             // A little time without a CPU is no reason for the age of the request.
@@ -248,13 +265,28 @@ impl<'m> Tracks<'m> {
             }
             None => self.blame(&late, host),
         };
-        let by_work = |culprit: Culprit| Culprit {
-            by: culprit.by.or(work.filter(|_| culprit.cause == Cause::Helper)),
-            ..culprit
+        let by_other = |culprit: Culprit| match (culprit.cause, holder) {
+            (Cause::Flow, Some(holder)) => {
+                let (running, began_on, _) = self.ran(holder.about.id);
+                Culprit { by: Some(holder.about), place: Some(holder.place(running, began_on)), ..culprit }
+            }
+            (Cause::Helper, _) => Culprit { by: culprit.by.or(work), ..culprit },
+            _ => culprit,
         };
-        let culprit = culprit.map(|culprit| by_work(culprit).to_json());
-        let age_us = age.as_micros_f64();
-        json!({ "request": about.id, "class": about.class, "age_us": age_us, "place": place, "culprit": culprit })
+        let culprit = culprit.map(|culprit| by_other(culprit).to_json());
+        let (age_us, mut place) = (age.as_micros_f64(), unended.place(running, began_on));
+        // What waits aside holds up its shard.
+        if let (Some(Wait::Aside(_)), Some(shard)) = (wait, shard) {
+            place += &format!(", with shard {shard}");
+        }
+        json!({
+            "request": about.id,
+            "class": about.class,
+            "age_us": age_us,
+            "place": place,
+            "shard": shard,
+            "culprit": culprit,
+        })
     }
 
     /// Describes why datagrams wait in the sockets of a worker.

@@ -65,15 +65,16 @@ fn what_is_waited_for_is_told_meanwhile() {
     let about = About { id: number(0, 5), class: 0, came_at: MS(15) };
     for (wait, cause, place) in [
         (Some(Wait::Permit), "permit", "waiting for a permit"),
-        (Some(Wait::Flow(7)), "flow", "set aside"),
+        (Some(Wait::Flow(7)), "flow", "waiting for shard 7"),
         (None, "no_checkpoint", "waiting"),
     ] {
-        let unended = Unended { about, wait, ..Unended::default() };
+        let shard = matches!(wait, Some(Wait::Flow(_))).then_some(7);
+        let unended = Unended { about, shard, wait, ..Unended::default() };
         let body = slow.report(&metrics, &[unended], (&[], &[]), &CLASS_NAMES, MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
-        let shard = if cause == "flow" { json!(7) } else { Value::Null };
-        assert_eq!(told["culprit"]["shard"], shard, "{told}");
+        assert_eq!((&told["culprit"]["shard"], &told["shard"]), (&json!(shard), &json!(shard)), "{told}");
+        assert_eq!(told["culprit"]["place"], Value::Null, "what holds the shard is not in the list: {told}");
     }
     let of = |sockets: &[u64]| slow.report(&metrics, &[], (sockets, &[]), &CLASS_NAMES, MS(20))["sockets"].clone();
     assert_eq!(of(&[0]), json!([]), "an empty socket is not listed");
@@ -115,6 +116,54 @@ fn work_aside_is_told_apart_from_sleep() {
     assert_eq!((&culprit["cause"], &culprit["class"], &culprit["text"]), (&json!("helper"), &json!(1), &json!(text)));
     let alone = report(&[waiting])["waiting"][0]["culprit"]["text"].clone();
     assert_eq!(alone, "no helper was free for 800000 us: helpers did other work", "that of a shard or a task");
+}
+
+// Does a request that waits for its shard name the shard, the request that holds it, and what that
+// one waits for? Does work aside name the shard that it holds up?
+#[test]
+fn what_holds_a_shard_is_told() {
+    let (metrics, mut slow) = (WorkerMetrics::new(1), Slow::default());
+    let mut recorder = metrics.recorder(0);
+    recorder.flight.begin(About { id: number(0, 3), class: 1, came_at: MS(15) }, MS(15));
+    look(&mut slow, &metrics, MS(17));
+    let in_shard = |count, class, shard, wait| {
+        let about = About { id: number(0, count), class, came_at: MS(15) };
+        Unended { about, shard: Some(shard), wait, ..Unended::default() }
+    };
+    let (flow, aside) = (|shard| Some(Wait::Flow(shard)), Some(Wait::Aside(0)));
+    let body = slow.report(
+        &metrics,
+        &[
+            in_shard(5, 0, 7, flow(7)),
+            in_shard(6, 0, 8, flow(8)),
+            in_shard(7, 0, 9, flow(9)),
+            in_shard(8, 0, 9, flow(9)),
+            Unended { on_helper: MS(900), helper_cpu: MS(900), ..in_shard(1, 1, 7, aside) },
+            Unended { for_helper: MS(800), ..in_shard(2, 1, 8, aside) },
+            in_shard(3, 1, 9, None),
+        ],
+        (&[], &[]),
+        &CLASS_NAMES,
+        MS(920),
+    );
+    let told = body["waiting"].as_array().expect("a list");
+    let places = ["waiting for shard 7", "waiting for shard 8", "waiting for shard 9", "waiting for shard 9"];
+    let aside = ["on a helper, with shard 7", "waiting for a helper, with shard 8", "running on worker 0"];
+    assert_eq!(told.iter().map(|entry| &entry["place"]).collect::<Vec<_>>(), [&places[..], &aside].concat());
+    for (entry, shard, holder, place) in [
+        (0, 7, 1, "on a helper"),
+        (1, 8, 2, "waiting for a helper"),
+        (2, 9, 3, "running on worker 0"),
+        (3, 9, 3, "running on worker 0"),
+    ] {
+        let (culprit, id) = (&told[entry]["culprit"], number(0, holder));
+        let text =
+            format!("its shard {shard} was busy for 905000 us, at last with request {id} (class 1), which is {place}");
+        assert_eq!((&culprit["request"], &culprit["class"], &culprit["text"]), (&json!(id), &json!(1), &json!(text)));
+        assert_eq!((&culprit["shard"], &culprit["place"]), (&json!(shard), &json!(place)));
+    }
+    let shards: Vec<_> = told.iter().map(|entry| entry["shard"].as_u64()).collect();
+    assert_eq!(shards, [7, 8, 9, 9, 7, 8, 9].map(Some));
 }
 
 // Do delays by helpers count among the delays of their interval, with the slowest one, once?

@@ -13,6 +13,9 @@ use crate::time::Nanos;
 /// clients wait for an answer.
 const STILL_MAX: Nanos = Nanos::from_secs(3);
 
+/// The most shards that a reason names: it is one line. `/slow` has further ones.
+const NAMED: usize = 8;
+
 /// What a helper does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Helper {
@@ -56,6 +59,16 @@ impl Seen {
     }
 }
 
+/// The end of a reason: the `shards` that are held up.
+pub(super) fn named(shards: &[u32]) -> String {
+    if shards.is_empty() {
+        return String::new();
+    }
+    let some: Vec<String> = shards.iter().take(NAMED).map(u32::to_string).collect();
+    let more = shards.len().checked_sub(NAMED + 1).map_or(String::new(), |more| format!(" and {} more", more + 1));
+    format!("; held up: shard {}{more}", some.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +99,17 @@ mod tests {
         assert_eq!(look([1_000, 1_501], Some(1_000), 4_500), None, "one has begun later");
         assert_eq!(look([1_000, 0], Some(1_000), 90_000), None, "one is free, and about to take it");
         assert_eq!(Seen::default().look(&[], (0, Nanos::ZERO), MS(90_000)), None, "there are none");
+    }
+
+    // Are the shards named that wait, as many as fit?
+    #[test]
+    fn shards_that_wait_are_named() {
+        assert_eq!(named(&[]), "");
+        assert_eq!(named(&[7, 3]), "; held up: shard 7, 3");
+        let shards: Vec<u32> = (0..10).collect();
+        assert_eq!(named(&shards[..8]), "; held up: shard 0, 1, 2, 3, 4, 5, 6, 7");
+        assert_eq!(named(&shards[..9]), "; held up: shard 0, 1, 2, 3, 4, 5, 6, 7 and 1 more");
+        assert_eq!(named(&shards), "; held up: shard 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
     }
 
     // Are helpers that workers keep off the CPUs not stuck, however long their work takes?

@@ -15,7 +15,7 @@
 //! waits for it. The worker only counts its moves; each check compares the count with that of the
 //! last check.
 
-use super::helpers::{Helper, Seen as SeenHelpers};
+use super::helpers::{Helper, Seen as SeenHelpers, named};
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::runtime::continuation::HelpersState;
@@ -112,9 +112,16 @@ impl Watch {
     }
 
     /// Checks the helpers, which all servers of the process share, for the next [`Watch::look`].
-    pub(crate) fn see_helpers(&mut self, helpers: &[Helper], state: &HelpersState, now: Nanos) {
+    /// `held_up` returns the shards of this server that wait for them.
+    pub(crate) fn see_helpers(
+        &mut self,
+        helpers: &[Helper],
+        state: &HelpersState,
+        held_up: impl FnOnce() -> Vec<u32>,
+        now: Nanos,
+    ) {
         let stuck = self.helpers.look(helpers, (state.waiting, state.oldest_waiting), now);
-        self.stuck_helpers = stuck.map(|(still, reason)| Stuck { still, reason });
+        self.stuck_helpers = stuck.map(|(still, reason)| Stuck { still, reason: reason + &named(&held_up()) });
     }
 
     /// Checks all workers. Returns the pool that has been stuck for longest. Logs when a pool gets

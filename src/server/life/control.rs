@@ -115,7 +115,8 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let works = |worker: &usize| !self.shared.is_parked(*worker);
         let pools = stuck::Pool::all(&topology, &live.config, [&queues, &deques], works);
         let (now, mut watch) = (clock::now(), lock(&self.watch));
-        watch.see_helpers(&helpers::each(), &LEDGER.state(now), now);
+        let held_up = || self.common.serving.unfinished.shards_aside();
+        watch.see_helpers(&helpers::each(), &LEDGER.state(now), held_up, now);
         watch.look(&self.bound.board.metrics, &pools, now)
     }
 

@@ -30,13 +30,13 @@ pub(super) fn each() -> Vec<Helper> {
 #[cfg(feature = "admin")]
 mod pages {
     use super::LEDGER;
-    use crate::metrics::{About, Unended, Wait};
+    use crate::metrics::{Open, Unended, Wait};
     use crate::runtime::continuation::Times;
     use crate::time::Nanos;
 
     /// An unfinished request at `now`, with the times of its work aside if it waits for that.
-    pub(in crate::server::life) fn unended((about, wait): (About, Option<Wait>), now: Nanos) -> Unended {
-        let unended = Unended { about, wait, ..Unended::default() };
+    pub(in crate::server::life) fn unended((about, shard, wait): Open, now: Nanos) -> Unended {
+        let unended = Unended { about, shard, wait, ..Unended::default() };
         let Some(Wait::Aside(place)) = wait else { return unended };
         // The work has just ended if its place is free, and the request's wait is over.
         let Some(Times { queued_at, began_at, cpu, .. }) = LEDGER.times(place) else {

@@ -3,7 +3,7 @@
 use super::control::{Control, Phase};
 use super::helpers;
 use crate::handler::Service;
-use crate::metrics::{Tick, Unended};
+use crate::metrics::{Open, Tick, Unended, Wait};
 use crate::runtime::continuation::lock;
 use crate::runtime::cpus::throttled;
 use crate::runtime::run_queue;
@@ -12,6 +12,7 @@ use crate::server::admin::endpoint::Pages;
 use crate::server::path::packet::{Make, Packet};
 use crate::server::reload::Reloads;
 use crate::time::{Nanos, clock};
+use std::collections::BTreeSet;
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '_, H, M> {
     fn ready(&self) -> Result<(), String> {
@@ -47,11 +48,13 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
     }
 
     fn oldest(&self, most: usize) -> Vec<Unended> {
-        let mut all: Vec<_> = self.common.serving.unfinished.all().collect();
-        all.sort_unstable_by_key(|(about, _)| about.came_at);
-        all.truncate(most);
-        let now = clock::now();
-        all.into_iter().map(|of| helpers::unended(of, now)).collect()
+        let (mut all, now): (Vec<_>, _) = (self.common.serving.unfinished.all().collect(), clock::now());
+        all.sort_unstable_by_key(|(about, ..)| about.came_at);
+        let mut rest = all.split_off(most.min(all.len()));
+        let waits_for = |(.., wait): &Open| if let Some(Wait::Flow(shard)) = wait { Some(*shard) } else { None };
+        let held: BTreeSet<_> = all.iter().filter_map(waits_for).collect();
+        rest.retain(|of| waits_for(of).is_none() && of.1.is_some_and(|shard| held.contains(&shard)));
+        all.into_iter().chain(rest).map(|of| helpers::unended(of, now)).collect()
     }
 
     fn helpers(&self) -> Vec<Option<Nanos>> {

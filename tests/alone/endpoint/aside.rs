@@ -1,8 +1,10 @@
-//! Do the pages tell what helpers do, and which requests wait for them? Method: work aside waits
-//! until the test ends it, or uses CPU time. All servers of a process share the helpers.
+//! Do the pages tell what helpers do, and which requests and shards wait for them? Method: work
+//! aside waits until the test ends it, or uses CPU time. All servers of a process share the
+//! helpers.
 
 use crate::support::prelude::*;
 use forebay::handler::aside;
+use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
@@ -197,4 +199,90 @@ fn work_aside_is_a_stage() {
     let parts: f64 = ["kernel", "queue", "service", "aside", "send"].into_iter().map(sum).sum();
     assert!((parts - sum("total")).abs() < 1e-6, "{parts} s and {} s", sum("total"));
     assert!(sum("aside") >= WORK.as_secs_f64() * REQUESTS as f64, "{} s", sum("aside"));
+}
+
+/// A request is its shard, and 'w' to hold the shard until the test ends its work aside.
+struct Shards(Aside);
+
+impl Service for Shards {
+    type Ticket = ();
+    type Shard = ();
+
+    const SHARDS: usize = 200;
+
+    fn shard(&self, _: usize) {}
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).shard(arrival.bytes()[0].into()).class(u8::from(arrival.bytes()[1] != b'w')))
+    }
+
+    async fn handle(&self, (): &mut (), event: Event<'_>, out: &mut Out<'_>) {
+        let Event::Datagram(request) = event else { return };
+        if request.bytes()[1] == b'w' {
+            let held = Arc::clone(&self.0.0);
+            assert!(aside(move || _ = held.lock().expect("no panic").recv()).await.is_ok(), "there is room");
+        }
+        out.reply().put(request.bytes()).expect("as long");
+    }
+}
+
+// Does each event that waits for work aside have its shard beside it on `/slow`? Does each event
+// that waits for such a shard name the shard, and what the request that holds it waits for? Does
+// `/readyz` name the shards, the oldest first?
+#[test]
+fn a_shard_that_waits_for_work_aside_is_named() {
+    let _alone = alone();
+    let (handler, release) = Aside::new();
+    let server = Running::on(bound(&[("workers", "1"), ("policy", "levels")]), Shards(handler));
+    let client = client(&server);
+    let helpers = || latency(server.admin)["helpers"].clone();
+    let mut shards = 0;
+    await_until(
+        || {
+            let now = helpers();
+            let all_busy = now["running"] == now["threads"] && figure(&now, "/waiting") >= 2.0;
+            if !all_busy {
+                // Work of the one before waits or runs.
+                let before = figure(&now, "/running") + figure(&now, "/waiting");
+                (before as u8 == shards).then(|| client.send(&[shards, b'w']).expect("the server's port is open"));
+                shards += u8::from(before as u8 == shards);
+            }
+            all_busy
+        },
+        "helpers never have enough to do",
+    );
+    let [on_helper, waiting] = [0, shards - 1];
+    for shard in [on_helper, waiting] {
+        client.send(&[shard, b'-']).expect("the server's port is open");
+    }
+    let mut list = Vec::new();
+    await_until(
+        || {
+            list = slow(&server)["waiting"].as_array().expect("a list").clone();
+            list.iter().filter(|entry| entry["class"] == 1).count() == 2
+        },
+        "the others never wait",
+    );
+    for (shard, place) in [(on_helper, "on a helper"), (waiting, "waiting for a helper")] {
+        let of = |class: u8| {
+            let entry = list.iter().find(|entry| entry["shard"] == shard && entry["class"] == class);
+            entry.unwrap_or_else(|| panic!("no request of shard {shard} and class {class}: {list:?}"))
+        };
+        let (holder, held_up) = (of(0), of(1));
+        assert_eq!(holder["place"], format!("{place}, with shard {shard}"));
+        assert_eq!(held_up["place"], format!("waiting for shard {shard}"));
+        let culprit = &held_up["culprit"];
+        assert_eq!((&culprit["cause"], &culprit["shard"]), (&json!("flow"), &json!(shard)), "{culprit}");
+        assert_eq!((&culprit["request"], &culprit["class"]), (&holder["request"], &json!(0)), "{culprit}");
+        let text = culprit["text"].as_str().expect("text");
+        let (begin, end) = (format!("its shard {shard} was busy for "), format!("(class 0), which is {place}"));
+        assert!(text.starts_with(&begin) && text.ends_with(&end), "{text}");
+    }
+    let named = (0..shards.min(8)).map(|shard| shard.to_string()).collect::<Vec<_>>().join(", ");
+    await_until(|| ready(server.admin).0 == 503, "the server stays ready");
+    let (_, said) = ready(server.admin);
+    assert!(said.contains(&format!("; held up: shard {named}")), "{said}");
+    drop(release);
+    (0..shards + 2).for_each(|_| _ = receive_bytes(&client));
+    server.ends_as(fates! { received: u64::from(shards) + 2, answered: u64::from(shards) + 2 }, "levels");
 }

@@ -284,9 +284,11 @@ fn the_page_shows_who_blocks_whom() {
     let [page, body] = ["/", "/latency"].map(|path| page(server.admin, path));
     let culprit = json!({ "cause": "no_checkpoint", "worker": 1, "request": 790, "class": 1, "held_us": 700.0, "share": 0.9,
         "text": "worker 1 ran request 790 (class 1) for 5312 us" });
+    let held_up = json!({ "cause": "flow", "worker": 1, "shard": 7, "request": 790, "class": 1, "place": "on a helper", "held_us": 1.2e6,
+        "share": 1.0, "text": "its shard 7 was busy for 1200000 us, at last with request 790 (class 1), which is on a helper" });
     let names = ["short", "long"];
     let slow = json!({ "schema": "forebay-slow/1", "window_s": 60, "class_names": names,
-        "waiting": [{ "request": 812, "class": 0, "age_us": 12.0, "place": "set aside", "culprit": null },
+        "waiting": [{ "request": 812, "class": 0, "age_us": 1.2e6, "place": "waiting for shard 7", "shard": 7, "culprit": held_up },
             { "request": 814, "class": 0, "age_us": 13.0, "place": "waiting", "culprit": null },
             { "request": 813, "class": 1, "age_us": 5312.0, "place": "waiting", "culprit": culprit }],
         "slowest": [{ "request": 801, "class": 0, "ended_s_ago": 3.2, "latency_us": 812.0, "delay_us": 790.0, "kernel_us": 12.0,
@@ -308,6 +310,14 @@ fn the_page_shows_who_blocks_whom() {
         ("workers", "long, 120 us"),
         ("workers", "1: 0 %"),
         ("waiting", "waiting long 5.31 ms 813 worker 1 ran request 790 (long) for 5.31 ms"),
+        (
+            "waiting",
+            "waiting for shard 7 short 1.20 s 812 its shard 7 was busy for 1.20 s, at last with request 790 (long),",
+        ),
+        (
+            "findings",
+            "A request has waited for 1.20 s: its shard 7 was busy for 1.20 s, at last with request 790 (long), which is on a helper.",
+        ),
         ("waiting", "socket of worker 3 – – 1,280 bytes worker 1 ran"),
         ("blocked", "short long 31 20.3 ms no checkpoint"),
         (

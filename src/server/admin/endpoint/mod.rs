@@ -23,7 +23,8 @@ pub(crate) trait Pages {
     fn reloads(&self) -> &Reloads;
     /// A reading of the workers' waits for a CPU, and their pools under the current policy.
     fn tick(&self) -> Tick;
-    /// The oldest unfinished requests, at most `most`, each with what it waits for.
+    /// The oldest unfinished requests, at most `most`, each with what it waits for. After them come
+    /// younger requests that hold up a shard for which one of the oldest waits.
     fn oldest(&self, most: usize) -> Vec<Unended>;
     /// For how long each helper has done its present work; `None` = it does none.
     fn helpers(&self) -> Vec<Option<Nanos>>;
