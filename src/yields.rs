@@ -51,7 +51,7 @@ pub fn mean_time() -> Nanos {
     let start = clock::now();
     for _ in 0..YIELDS {
         let (waker, waiter) = (Waker::noop(), &mut None);
-        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: false };
+        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: false, was_away: false };
         let queued = queue.push([0; 2], poll::<dyn Future<Output = ()>>(handler.as_mut(), terms));
         debug_assert!(queued.is_ok(), "the queue is empty");
         black_box(queue.pop(0));

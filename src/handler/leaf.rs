@@ -39,11 +39,12 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work` on a helper thread, and returns its result. For work without a checkpoint that may
-/// take long, such as a signature. The handler waits without keeping a worker, and overload does
-/// not end it meanwhile. The helper thread has the kernel's lowest ordinary priority. So `work`
-/// delays other requests far less than [`uninterrupted`] does, even with a worker on each CPU, but
-/// gets a CPU last. `work` owns the data that it uses, and continues if the handler is dropped. The
-/// wait for a helper and for `work` is a stage of its own, `aside`, beside `queue` and `service`.
+/// take long, such as a signature. The handler waits without keeping a worker. Neither overload nor
+/// its deadline ends it meanwhile. The helper thread has the kernel's lowest ordinary priority. So
+/// `work` delays other requests far less than [`uninterrupted`] does, even with a worker on each
+/// CPU, but gets a CPU last. `work` owns the data that it uses, and continues if the handler is
+/// dropped. The wait for a helper and for `work` is a stage of its own, `aside`, beside `queue` and
+/// `service`.
 ///
 /// # Errors
 /// [`Full`] with `work`, which has not run, if it would wait for half a second or longer. The

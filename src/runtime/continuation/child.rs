@@ -183,7 +183,15 @@ impl<T: Send + 'static> Child<T> {
         let mut since = start;
         let result = loop {
             let wakes_anywhere = self.outside.is_some();
-            let terms = Terms { start: since, limits, waker: &waker, waiter: &mut waiter, token: None, wakes_anywhere };
+            let terms = Terms {
+                start: since,
+                limits,
+                waker: &waker,
+                waiter: &mut waiter,
+                token: None,
+                wakes_anywhere,
+                was_away: false,
+            };
             let (polled, joined) = poll(work.future.as_mut(), terms);
             let end = now();
             // Ordering: relaxed. Only the worker that polls the child adds. The lock around the

@@ -26,6 +26,9 @@ pub(crate) struct Terms<'a> {
     /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise
     /// only the end of a child wakes it.
     pub(crate) wakes_anywhere: bool,
+    /// Whether the future has waited for work aside. It may hold what others need, so it runs to
+    /// its next checkpoint even if its deadline has passed.
+    pub(crate) was_away: bool,
 }
 
 /// The result of a poll: what the worker must do next.
@@ -62,7 +65,7 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
     if let Some(cause) = terms.abort_cause() {
         return (Polled::Aborted(cause), Nanos::ZERO);
     }
-    let Terms { start, limits, waker, waiter, token, wakes_anywhere } = terms;
+    let Terms { start, limits, waker, waiter, token, wakes_anywhere, .. } = terms;
     let poll = || future.poll(&mut Context::from_waker(waker));
     let (polled, pause, joined) = context::enter(waiter, start, limits, || context::under(token, || guarded(poll)));
     let polled = match (polled, pause) {
@@ -83,7 +86,7 @@ impl Terms<'_> {
     #[inline]
     fn abort_cause(&self) -> Option<AbortCause> {
         // A request that expired while it waited should not even run to its first checkpoint.
-        if self.start >= self.limits.expires_at {
+        if self.start >= self.limits.expires_at && !self.was_away {
             return Some(AbortCause::Expired);
         }
         let asked = self.waiter.as_ref().and_then(|waiter| waiter.abort_cause());
@@ -110,6 +113,7 @@ mod tests {
             waiter: &mut None,
             token: token.cloned(),
             wakes_anywhere: false,
+            was_away: false,
         };
         poll(pin!(future), terms).0
     }
@@ -153,7 +157,7 @@ mod tests {
     fn only_a_waker_that_works_anywhere_may_be_waited_for() {
         for (wakes_anywhere, waits) in [(true, true), (false, false)] {
             let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
-            let terms = Terms { start, limits: NEVER, waker, waiter, token: None, wakes_anywhere };
+            let terms = Terms { start, limits: NEVER, waker, waiter, token: None, wakes_anywhere, was_away: false };
             match poll(pin!(pending::<()>()), terms).0 {
                 Polled::Waits(awaited) => assert!(waits && awaited == Awaited::Event),
                 Polled::Aborted(AbortCause::Stalled) => assert!(!waits),

@@ -167,13 +167,13 @@ impl<F> Slot<F> {
         forsaken
     }
 
-    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that
-    /// could wake it.
+    /// Wakes the request, which is parked here, if nothing is left that could wake it. The same if
+    /// its deadline has passed, unless it waits for work aside.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
         if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
             let generation = self.wait_slot.abort_flag().generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
-        } else if now >= self.envelope.stay.expires_at {
+        } else if now >= self.envelope.stay.expires_at && !self.is_away() {
             self.wait_slot.wake();
         }
     }
@@ -195,7 +195,7 @@ impl<F: Future> Slot<F> {
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
-        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true };
+        let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true, was_away: is_back };
         let (polled, joined) = continuation::poll(future, terms);
         if is_back {
             self.aside = self.aside.plus(continuation::came_back());

@@ -1,5 +1,5 @@
 //! While helper threads are stuck, does work aside never take a worker, and is no request broken
-//! off that holds something?
+//! off that holds something, whatever its deadline?
 
 use crate::support::prelude::*;
 use forebay::handler::aside;
@@ -12,7 +12,17 @@ const WAITING_MAX: u64 = 256;
 /// Its work is done aside, once the test opens the gate.
 struct Stuck {
     gate: Arc<Mutex<()>>,
+    /// The time from the arrival of a request to its deadline; zero = none.
+    deadline: Nanos,
+    /// Requests that have begun, and those that were broken off.
+    begun: Arc<AtomicU64>,
     broken: Arc<AtomicU64>,
+}
+
+impl Stuck {
+    fn new(deadline: Nanos) -> Stuck {
+        Stuck { gate: Arc::default(), deadline, begun: Arc::default(), broken: Arc::default() }
+    }
 }
 
 /// Counts a request that is dropped while it waits.
@@ -27,7 +37,13 @@ impl Drop for Holds<'_> {
 impl Handler for Stuck {
     type Ticket = ();
 
+    fn admit(&self, _: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let admitted = Admitted::new(());
+        Ok(if self.deadline == Nanos::ZERO { admitted } else { admitted.deadline(self.deadline) })
+    }
+
     async fn handle(&self, _: Request<'_>, reply: &mut Reply<'_>) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
         let mut holds = Holds(Some(&self.broken));
         let gate = Arc::clone(&self.gate);
         let made = aside(move || drop(gate.lock())).await;
@@ -42,8 +58,8 @@ impl Handler for Stuck {
 fn work_aside_is_refused_and_never_broken_off() {
     let _alone = alone();
     for policy in ["levels", "isolated"] {
-        let (gate, broken) = (Arc::new(Mutex::new(())), Arc::new(AtomicU64::new(0)));
-        let handler = Stuck { gate: Arc::clone(&gate), broken: Arc::clone(&broken) };
+        let handler = Stuck::new(Nanos::ZERO);
+        let (gate, broken) = (Arc::clone(&handler.gate), Arc::clone(&handler.broken));
         let server = Running::on(bound(&[("policy", policy), ("workers", "1")]), handler);
         let client = client(&server);
         let closed = gate.lock().expect("no panic");
@@ -55,5 +71,34 @@ fn work_aside_is_refused_and_never_broken_off() {
         assert!((1..=WAITING_MAX + 1).contains(&made), "{policy}: {made}");
         assert_eq!(broken.load(Ordering::SeqCst), 0, "{policy}");
         server.ends_as(fates! { received: REQUESTS, answered: REQUESTS }, policy);
+    }
+}
+
+// The deadlines of all requests pass while their work waits. Is each request that has begun
+// answered all the same?
+#[test]
+fn what_waits_for_work_aside_outlives_its_deadline() {
+    let _alone = alone();
+    const DEADLINE: Nanos = Nanos::from_millis(500);
+    for policy in ["levels", "isolated"] {
+        let handler = Stuck::new(DEADLINE);
+        let (gate, begun, broken) =
+            (Arc::clone(&handler.gate), Arc::clone(&handler.begun), Arc::clone(&handler.broken));
+        let server = Running::on(bound(&[("policy", policy), ("workers", "1")]), handler);
+        let client = client(&server);
+        let closed = gate.lock().expect("no panic");
+        (0..WAITING_MAX).for_each(|_| _ = client.send(b"w").expect("the server's port is open"));
+        // On a busy host some may be shed before they begin.
+        let of = |fate: &str| latency(server.admin)["fates"][fate].as_u64().expect("a number");
+        let begun = || begun.load(Ordering::SeqCst);
+        await_until(|| begun() + of("shed_waited") + of("shed_expired") == WAITING_MAX, "not all have begun");
+        // The server looks for what is overdue once a second.
+        let passed = clock::now().plus(DEADLINE).plus(Nanos::from_millis(1_500));
+        await_until(|| clock::now() > passed, "time stands still");
+        drop(closed);
+        await_until(|| of("in_flight") == 0, "they never end");
+        let late = latency(server.admin)["answered_late"]["deadline"].as_u64();
+        assert_eq!((broken.load(Ordering::SeqCst), of("answered"), late), (0, begun(), Some(begun())), "{policy}");
+        assert!(begun() > 1, "{policy}: {}", latency(server.admin)["fates"]);
     }
 }
