@@ -43,10 +43,17 @@ pub(crate) fn repeats(plan: &Plan) -> Option<String> {
     let (bits, flows, rate) = (plan.profile.profile.id_bits(), plan.flows, plan.rate);
     let (timeout, values) = (timeout(plan, &[]), 1_u64 << bits.min(WHOLE_BITS));
     let after_s = values as f64 * f64::from(flows) / rate;
+    // In a replay the trace gives the payloads, the sources and the times.
+    let offer = if plan.replay.is_some() { "a lower --speed" } else { "more --flows, a lower --rate" };
+    let timeouts = "a shorter --timeout";
+    let advice = match plan.profile.profile.more_bits() {
+        Some(more) => format!("{offer}, {timeouts}, or {more}"),
+        None => format!("{offer}, or {timeouts}"),
+    };
     (bits < WHOLE_BITS && after_s < timeout.as_secs_f64()).then(|| {
         format!(
             "{values} values x {flows} flows at {}/s repeat after {}, within the timeout of {timeout}; a reply that takes \
-             longer is doubtful: use more --flows, a lower --rate, or a longer {{counter:N}}",
+             longer is doubtful: use {advice}",
             text::rate(rate),
             text::time(Some(after_s * 1e6))
         )
@@ -157,6 +164,8 @@ mod tests {
     use crate::lab::workload::Shape;
     use crate::plan::test_plan;
     use crate::profile::Chosen;
+    use crate::replay::Replay;
+    use std::sync::Arc;
 
     fn drawn_all(plan: &Plan) -> Vec<Request> {
         draw(plan).unwrap_or_else(|_| panic!("a small schedule"))
@@ -186,7 +195,32 @@ mod tests {
             told.starts_with("256 values x 1 flows at 1,000/s repeat after 256 ms, within the timeout of 1s"),
             "{told}"
         );
-        assert!(of("00", "none", 999, 1_000).is_some_and(|told| told.starts_with("1 values x 999 flows")));
+        assert!(
+            told.ends_with(": use more --flows, a lower --rate, a shorter --timeout, or a longer {counter:N}"),
+            "{told}"
+        );
+        let told = of("00", "none", 999, 1_000).expect("they repeat");
+        let advice = "a lower --rate, a shorter --timeout, or a {counter:N} and a --match that is not none";
+        assert!(told.starts_with("1 values x 999 flows") && told.ends_with(advice), "{told}");
+        let questions = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(questions.path(), "example A\n").expect("written");
+        let dns = format!("dns={}", questions.path().display());
+        // A replay gives the sources and the times.
+        let replay = Replay {
+            requests: Vec::new(),
+            flows: 1,
+            workload: test_plan().workload,
+            warmup: Nanos::ZERO,
+            deadline: None,
+            left_out: 0,
+        };
+        let advice = |profile: &str, replay: Option<&Replay>| {
+            let (profile, replay) = (profile.parse().expect("a profile"), replay.cloned().map(Arc::new));
+            let told = repeats(&Plan { profile, replay, flows: 1, rate: 1e5, ..test_plan() }).expect("they repeat");
+            told.split_once(" is doubtful: use ").expect("what to do").1.to_owned()
+        };
+        assert_eq!(advice(&dns, None), "more --flows, a lower --rate, or a shorter --timeout");
+        assert_eq!(advice(&dns, Some(&replay)), "a lower --speed, or a shorter --timeout");
         let apart = [of("01{counter:1}", "offset:1:1", 4, 1_000), of("{counter:1}", "prefix:1", 1, 256)];
         assert_eq!(apart, [None, None]);
         assert_eq!([of("{counter:2}", "prefix:2", 1, 60_000), of("{counter:8}", "prefix:8", 1, 1 << 40)], [None, None]);

@@ -112,6 +112,11 @@ pub(crate) trait Profile: Debug + Send + Sync {
         WHOLE_BITS
     }
 
+    /// What a user can do so that replies repeat more bits of the number; `None` = nothing.
+    fn more_bits(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The class of handshakes, if the protocol has any. The first request of each flow is one.
     fn handshake(&self) -> Option<u8> {
         None
@@ -354,9 +359,7 @@ mod tests {
             (Ending::Failed, Vec::from(failed)),
         ];
         for (ending, replies) in all {
-            for reply in replies {
-                assert_eq!(of(reply.clone()), Some(ending), "{reply:?}");
-            }
+            replies.into_iter().for_each(|reply| assert_eq!(of(reply.clone()), Some(ending), "{reply:?}"));
         }
     }
 
@@ -384,10 +387,9 @@ mod tests {
         let options = |path: &str| {
             let chosen: Chosen = format!("coap={path}").parse().expect(path);
             assert_eq!(written(&chosen, 7)[2..4], [0, 0]);
-            let datagram = written(&chosen, 8);
             // Messages of one flow have numbers of their own.
-            assert_eq!(datagram[..4], [0x48, 1, 0, 1]);
-            datagram[12..].to_vec()
+            assert_eq!(written(&chosen, 8)[..4], [0x48, 1, 0, 1]);
+            written(&chosen, 8)[12..].to_vec()
         };
         assert_eq!(options("/"), b"");
         assert_eq!(options("/a/bcdefghijklmnop?x=1&y"), b"\xb1a\x0d\x02bcdefghijklmnop\x43x=1\x01y");

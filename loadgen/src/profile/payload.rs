@@ -260,6 +260,13 @@ impl Profile for Payloads {
             Match::None => 0,
         }
     }
+
+    fn more_bits(&self) -> Option<&'static str> {
+        Some(match self.repeats {
+            Match::At { .. } => "a longer {counter:N}",
+            Match::None => "a {counter:N} and a --match that is not none",
+        })
+    }
 }
 
 #[cfg(test)]

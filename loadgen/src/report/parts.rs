@@ -7,8 +7,9 @@ use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use std::collections::BTreeMap;
 
-/// The parts, in the order in which a request meets them. The last one has what is left: the
-/// network there and back, and the reply.
+/// The parts, in the order in which a request meets them. A reply has one number for the waits and
+/// the work aside of a request, so the queue has both. The last part has what is left: the network
+/// there and back, and the reply.
 pub(crate) const PARTS: [&str; 5] = ["slip", "kernel", "queue", "service", "network"];
 
 /// Microseconds of each part, by percentile. They add up to the mean latency of the requests near

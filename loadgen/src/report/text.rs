@@ -27,8 +27,8 @@ pub(crate) const BOUNDS: &str = "<: at most. This host was late, which can only 
 
 /// Explains the parts of the latency.
 const PARTS_EXPLAINED: &str = "\
-kernel: in the server's sockets. queue: in the server, not in the handler.
-service: in the handler. network: the rest, there and back.
+kernel: in the server's sockets. queue: in the server, not in the handler, with
+the time of work aside. service: in the handler. network: there and back.
 
 ";
 

@@ -26,7 +26,8 @@ pub(crate) fn endpoint(body: impl Fn(usize) -> String + Send + 'static) -> Strin
 /// datagrams, and its kernel dropped others (a number, or null).
 pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>) -> Value {
     let block = json!({"count": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "p99_95": 0, "p99_99": 0, "max": 0});
-    let stages = ["total", "kernel", "queue", "service", "send"].map(|stage| (stage.to_owned(), json!({"all": block})));
+    let stages =
+        ["total", "kernel", "queue", "aside", "service", "send"].map(|stage| (stage.to_owned(), json!({"all": block})));
     let latencies: Value = stages.into_iter().collect::<serde_json::Map<_, _>>().into();
     let mut fates = json!(Fates::default());
     (fates["received"], fates["answered"], fates["kernel_dropped"]) =

@@ -105,5 +105,6 @@ fn parts_add_up_to_the_latency() {
     let charts = shown[0]["charts"]["text"].as_str().expect("a text");
     assert!(charts.contains("parts of the latency near each percentile") && charts.contains(" queue "), "{charts}");
     let row = text.lines().find(|line| line.starts_with("p50 ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(text.contains("queue: in the server, not in the handler, with\nthe time of work aside."), "{text}");
     assert!(text.contains("\nnear ") && row.contains("  200 us  ") && row.contains("  700 us  "), "{text}");
 }
