@@ -169,7 +169,7 @@ impl Protocol {
     pub fn packets(&mut self, now: Instant, mut send: impl FnMut(&quinn_proto::Transmit, &[u8])) {
         let Some((_, connection)) = &mut self.connection else { return };
         LEAVING.with_borrow_mut(|bytes| {
-            up_to(BYTES_MAX, || {
+            limited(|| {
                 bytes.clear();
                 let packets = connection.poll_transmit(now, TOGETHER, bytes)?;
                 send(&packets, &bytes[..packets.size]);
@@ -179,10 +179,10 @@ impl Protocol {
     }
 }
 
-/// Calls `next` until it returns nothing, or the sum of the numbers is `most` or more.
-fn up_to(most: usize, mut next: impl FnMut() -> Option<usize>) {
+/// Calls `next` until it returns nothing, or the sum of the numbers is [`BYTES_MAX`] or more.
+fn limited(mut next: impl FnMut() -> Option<usize>) {
     let mut sum = 0;
-    while sum < most
+    while sum < BYTES_MAX
         && let Some(number) = next()
     {
         sum += number;
@@ -340,7 +340,7 @@ mod tests {
     fn an_event_sends_a_limited_number_of_bytes() {
         let sends = |sizes: usize, size| {
             let (mut left, mut sent) = (sizes, 0);
-            up_to(BYTES_MAX, || {
+            limited(|| {
                 left = left.checked_sub(1)?;
                 sent += size;
                 Some(size)

@@ -63,56 +63,79 @@ fn used(server: &Server, groups: Groups, order: Order) -> [i64; 2] {
 
 // Do helper threads make all signatures, whether the first message of a client comes in one
 // datagram or in two, swapped, late or twice? Method: whose CPU time is it that a slow key takes
-// more than a quick one?
+// more than a quick one? A busy host may add some to either now and then. A signature on the worker
+// adds its CPU time to each round.
 #[test]
 fn no_worker_makes_a_signature() {
-    let arguments = ["--retry-from", "1000"];
+    // A worker that spins would use CPU time for as long as a helper thread signs.
+    let arguments = ["--retry-from", "1000", "--wait", "park"];
     let Some((slow, quick)) = start(&arguments, SLOW).zip(start(&arguments, QUICK)) else { return };
     let of_orders = [Order::Together, Order::Swapped, Order::Late, Order::Twice].map(|order| (TWO_DATAGRAMS, order));
     let of_one = [Order::Together, Order::Twice].map(|order| (ONE_DATAGRAM, order));
     for (groups, order) in of_one.into_iter().chain(of_orders) {
-        let [with, without] = [&slow, &quick].map(|server| used(server, groups, order));
-        let [helpers, worker] = [0, 1].map(|threads| with[threads] - without[threads]);
-        let kind = (order, groups.len());
-        assert!(helpers > 0 && worker < helpers, "{kind:?}: {with:?} {without:?} ns of helpers and worker");
+        let mut rounds = Vec::new();
+        let is_aside = (0..3).any(|_| {
+            let [with, without] = [&slow, &quick].map(|server| used(server, groups, order));
+            let [helpers, worker] = [0, 1].map(|threads| with[threads] - without[threads]);
+            rounds.push((with, without));
+            helpers > 0 && worker < helpers
+        });
+        assert!(is_aside, "{:?}: {rounds:?} ns of helpers and worker", (order, groups.len()));
     }
 }
 
 // Far more handshakes come than helper threads can make. Are most refused at the door, so that none
-// is signed too late? Are all requests of an established connection answered?
+// is signed too late? Are as many begun as helper threads make in time? Are all requests of an
+// established connection answered? Is it the same if no client is asked for a proof of its address?
 #[test]
 fn handshakes_above_capacity_are_refused_at_the_door() {
-    let Some(server) = start(&[], SLOW) else { return };
-    let signature = used(&server, ONE_DATAGRAM, Order::Together)[0] as f64 / 1e9 / f64::from(HANDSHAKES);
-    run(async {
-        let client = server.client();
-        let connection = server.connect(&client).await;
-        let (helpers, before) = (server.cpu_of("helper"), server.metric("quic_handshakes"));
-        let crowd: Vec<_> = (0..600).map(|_| Raw::new(&server, ONE_DATAGRAM).leaving().0).collect();
-        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        for (number, datagrams) in crowd.iter().enumerate() {
-            datagrams.iter().for_each(|datagram| _ = sender.send_to(datagram, server.address));
-            if number % 10 == 0 {
-                assert_eq!(ask(&connection, b"estill here").await, Ok(b"still here".to_vec()));
-            }
+    for arguments in [&[][..], &["--retry-from", "100000"]] {
+        let Some(server) = start(arguments, SLOW) else { return };
+        let signature = used(&server, ONE_DATAGRAM, Order::Together)[0] as f64 / 1e9 / f64::from(HANDSHAKES);
+        run(crowd(&server, signature));
+    }
+}
+
+/// Sends 600 first messages at once. A signature takes so many seconds.
+async fn crowd(server: &Server, signature: f64) {
+    let client = server.client();
+    let connection = server.connect(&client).await;
+    let (helpers, before) = (server.cpu_of("helper"), server.metric("quic_handshakes"));
+    let crowd: Vec<_> = (0..600).map(|_| Raw::new(server, ONE_DATAGRAM).leaving().0).collect();
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut waiting: f64 = 0.0;
+    for (number, datagrams) in crowd.iter().enumerate() {
+        datagrams.iter().for_each(|datagram| _ = sender.send_to(datagram, server.address));
+        if number % 10 == 0 {
+            assert_eq!(ask(&connection, b"estill here").await, Ok(b"still here".to_vec()));
+            waiting = waiting.max(server.metric("forebay_helper_pieces{state=\"waiting\"}"));
         }
-        let (begun, retried) = (server.metric("quic_handshakes") - before, server.metric("quic_retries_total"));
-        let refused = server.ended_as("shed_queue_full");
-        let helpers = server.cpu_of("helper") - helpers;
-        let told = format!("{begun} begun, {retried} retried, {refused} refused, {helpers:?}, {signature} each");
-        // What is made, and a quarter of a second of work for each of two CPUs. An error of the
-        // estimate may add half as much.
-        let takes = helpers.as_secs_f64() + 0.75;
-        assert!(begun * signature <= takes, "{told}");
-        assert!(begun + retried + refused > 550.0 && refused > 0.0, "{told}");
-    });
+    }
+    let (begun, retried) = (server.metric("quic_handshakes") - before, server.metric("quic_retries_total"));
+    let (refused, too_late) =
+        (server.ended_as("shed_queue_full"), server.metric("forebay_helper_work_total{result=\"refused\"}"));
+    let helpers = server.cpu_of("helper") - helpers;
+    let told = format!(
+        "{begun} begun, {retried} retried, {refused} refused, {too_late} of them by helpers, of which {waiting} waited, \
+         {helpers:?}, {signature} each"
+    );
+    // What is made, and a quarter of a second of work for each of two CPUs. An error of the
+    // estimate may add half as much.
+    let takes = helpers.as_secs_f64() + 0.75;
+    assert!(begun * signature <= takes, "{told}");
+    assert!(begun + retried + refused > 550.0 && refused > 0.0, "{told}");
+    // Helpers refuse what would wait for half a second, and the door refuses sooner. It refuses
+    // nothing before work waits for a tenth of a second, which is more than ten signatures.
+    assert!(too_late < 0.5 && waiting > 10.0, "{told}");
 }
 
 // Overload ends events while they compute for a stream. Is each stream answered all the same, also
 // if its client sends nothing more?
 #[test]
 fn a_stream_goes_on_after_overload_has_ended_its_event() {
-    let Some(server) = start(&["--policy", "levels", "--max-wait", "300ms"], RSA) else { return };
+    // The timer of a silent connection goes on with the event too, but later than the test ends.
+    let arguments = ["--policy", "levels", "--max-wait", "300ms", "--idle", "3600"];
+    let Some(server) = start(&arguments, RSA) else { return };
     let mut clients: Vec<_> = (0..12).map(|_| Raw::new(&server, ONE_DATAGRAM)).collect();
     for client in &mut clients {
         client.until(|connection| !connection.is_handshaking());
