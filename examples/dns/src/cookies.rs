@@ -106,17 +106,21 @@ mod tests {
         }
     }
 
-    // Is a cookie valid for an hour and only for its address?
+    // Is a cookie valid for an hour and only for its address? Also where the seconds begin at zero
+    // again, in 2106.
     #[test]
     fn cookies_are_valid_for_an_hour_and_an_address() {
         let cookies = Cookies::new(None).expect("random numbers");
         let [client, other]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().expect("an address"));
-        let now = 1_800_000_000;
         let bare = parsed("0102030405060708");
-        let cookie = cookies.renewed(&bare, client, now);
-        for (age, valid) in [(0, true), (-300, true), (-301, false), (3_600, true), (3_601, false)] {
-            assert_eq!(cookies.is_valid(&cookie, client, now.wrapping_add_signed(age)), valid, "{age}");
+        for now in [1_800_000_000, u32::MAX, u32::MAX - 3_600, 0, 300] {
+            let cookie = cookies.renewed(&bare, client, now);
+            for (age, valid) in [(0, true), (-300, true), (-301, false), (3_600, true), (3_601, false)] {
+                assert_eq!(cookies.is_valid(&cookie, client, now.wrapping_add_signed(age)), valid, "{now}: {age}");
+            }
         }
+        let now = 1_800_000_000;
+        let cookie = cookies.renewed(&bare, client, now);
         assert!(!cookies.is_valid(&cookie, other, now) && !cookies.is_valid(&bare, client, now));
         assert!(!Cookies::new(None).expect("random numbers").is_valid(&cookie, client, now), "another server's");
         // The same client at a socket for IPv4 and IPv6.

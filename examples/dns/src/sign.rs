@@ -163,3 +163,32 @@ impl std::fmt::Debug for Signer {
         write!(f, "Signer({:?})", self.zone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find::Owner;
+    use crate::keys::Algorithm;
+
+    // Is a signature used again for a week, and not if the clock was set back? Also where the
+    // seconds begin at zero again, in 2106. It is valid from an hour before, for two weeks.
+    #[test]
+    fn a_signature_is_used_for_a_week() {
+        let zone = || Name::parse(b"\x07example\x04test\0").expect("a name");
+        let key = Key::of_zone(&zone(), Algorithm::Ed25519, None).expect("a key");
+        let signer = Signer::new(zone(), key, 8, Counter::default()).expect("random numbers");
+        let owner = Owner { name: b"\x07example\x04test\0", skip: 0, in_target: false };
+        let item = Item { owner, set: Set::Text(b"\x01a"), signed: true, only_signature: false };
+        for made_at in [1_800_000_000, u32::MAX, u32::MAX - REUSED_SECONDS, 0] {
+            let made = signer.sign(&item, made_at).expect("random numbers");
+            let week = REUSED_SECONDS.cast_signed();
+            for (age, known) in [(0, true), (week - 1, true), (week, false), (-1, false), (-week, false)] {
+                let found = signer.known(&item, made_at.wrapping_add_signed(age));
+                assert_eq!(found, known.then(|| Arc::clone(&made)), "{made_at}: {age}");
+            }
+            let time = |at: usize| u32::from_be_bytes(made.data[at..at + 4].try_into().expect("four bytes"));
+            let valid = [time(8), time(12)].map(|time| time.wrapping_sub(made_at).cast_signed());
+            assert_eq!(valid, [14 * 86_400, -3_600], "{made_at}");
+        }
+    }
+}
