@@ -113,12 +113,34 @@ impl Handler for Overflowing {
     }
 }
 
+/// Fails, and its answer to that is too long.
+struct Refusing;
+
+impl Handler for Refusing {
+    type Ticket = ();
+
+    async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+        std::panic::resume_unwind(Box::new(()))
+    }
+
+    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        Overflowing.refuse(request, unserved, reply);
+    }
+}
+
 #[test]
 fn the_server_itself() {
-    if env::var_os(SERVES).is_none() {
+    let Some(serves) = env::var_os(SERVES) else { return };
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).init();
+    if serves == "refusing" {
+        let server = Server::for_tests(Refusing);
+        let socket = client_of(server.address);
+        for _ in 0..3 {
+            socket.send(b"ask").expect("the server's port is open");
+        }
+        assert_eq!(server.stop().expect("it ran").totals.fates.failed, 3);
         return;
     }
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).init();
     let server = Server::for_tests(Long);
     let socket = client_of(server.address);
     for _ in 0..3 {
@@ -139,4 +161,7 @@ fn replies_that_are_too_long_for_their_source_are_logged_once() {
     assert_eq!((code, said.matches("write no more than Reply::room").count()), (Some(0), 1), "{said}");
     let why = "a reply is longer than the 3 bytes that its request of 3 bytes allows: nothing is sent (failed, reason overflow)";
     assert_eq!((said.matches(why).count(), said.matches("Admitted::reply_limit").count()), (1, 1), "{said}");
+    let (code, _, said) = ended(&mut this_as("handler::mistakes::the_server_itself", SERVES, "refusing"));
+    let why = "the 3 bytes that its request of 3 bytes allows: nothing is sent (an answer of refuse)";
+    assert_eq!((code, said.matches(why).count()), (Some(0), 1), "{said}");
 }
