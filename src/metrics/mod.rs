@@ -49,7 +49,9 @@ pub use block::{Block, Percentile};
 #[cfg(feature = "admin")]
 pub(crate) use capture::{Capture, Captured};
 pub use counters::SpawnEnd;
-pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, Open, PERMIT, Track, Unfinished, Wait, number, receiver};
+#[cfg(feature = "admin")]
+pub(crate) use flight::Open;
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinished, Wait, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use history::History;
 #[cfg(feature = "admin")]

@@ -18,7 +18,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) use pen::Pen;
-pub(crate) use unfinished::{Open, Unfinished, Wait};
+#[cfg(feature = "admin")]
+pub(crate) use unfinished::Open;
+pub(crate) use unfinished::{Unfinished, Wait};
 
 /// A request that waits for this long counts as delayed. It is the time of a hundred requests of 1
 /// us, and longer than a wake-up.
