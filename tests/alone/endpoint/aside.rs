@@ -153,9 +153,19 @@ fn assert_well_again(server: &Running, client: &UdpSocket, (sent, refused_before
         page(server.admin, "/latency?text").lines().any(|line| line.starts_with("aside ")),
         "no table of the stage"
     );
-    // Those that were on a helper did not use its CPU, and the others waited for one.
-    let causes: BTreeSet<_> = causes(&slow(server));
-    assert!(causes.contains("helper") && causes.contains("aside") && !causes.contains("asleep"), "{causes:?}");
+    // Those that were on a helper did not use its CPU, and the others waited for one. A host without
+    // a CPU for the worker may have delayed requests that took no time aside.
+    let slow = slow(server);
+    let causes: BTreeSet<_> = causes(&slow);
+    assert!(causes.contains("helper") && causes.contains("aside"), "{causes:?}");
+    for entry in slow["slowest"].as_array().expect("a list") {
+        let aside = figure(entry, "/for_helper_us") + figure(entry, "/on_helper_us");
+        let cause = entry["culprit"]["cause"].as_str();
+        let is_aside = [Some("helper"), Some("aside")].contains(&cause);
+        // The CPU time that a helper has used is no part of what it explains.
+        let share = aside / figure(entry, "/delay_us");
+        assert!(if is_aside { share >= 0.49 } else { share < 0.6 }, "{share}: {entry}");
+    }
     server.quiescent(sent);
 }
 

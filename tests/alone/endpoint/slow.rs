@@ -237,11 +237,11 @@ impl Case {
         let one = || on("1", POLICIES);
         // The request before it in a flow has no name yet. With many requests, the socket waits for
         // the running one.
-        let (flow, many, run) = (("flow", None), by("no_free_worker"), by("running"));
+        let (flow, many, run) = (("flow", Some(0)), by("no_free_worker"), by("running"));
         [
             case("no checkpoint", one(), LIGHT, |n| vec![[1, b'-', 0, takes(n)]], [run; 2], by("no_checkpoint")),
             case("checkpoints", stays, LIGHT, |n| vec![[1, b'c', 0, takes(n)]], [run, by("order")], by("order")),
-            case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], ("flow", Some(0))),
+            case("flow", one(), [0, b'-', 7, 0], |n| vec![[0, b's', 7, takes(n)]], [flow; 2], flow),
             // Each takes less time than the light one waits. They spin, because a CPU that halts
             // may wake several ms late.
             case("many", one(), LIGHT, |n| vec![[1, b'x', 0, 1]; usize::from(60 + 6 * n)], [run, many], many),

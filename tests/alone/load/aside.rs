@@ -97,8 +97,10 @@ fn what_waits_for_work_aside_outlives_its_deadline() {
         await_until(|| clock::now() > passed, "time stands still");
         drop(closed);
         await_until(|| of("in_flight") == 0, "they never end");
-        let late = latency(server.admin)["answered_late"]["deadline"].as_u64();
-        assert_eq!((broken.load(Ordering::SeqCst), of("answered"), late), (0, begun(), Some(begun())), "{policy}");
-        assert!(begun() > 1, "{policy}: {}", latency(server.admin)["fates"]);
+        assert_eq!((broken.load(Ordering::SeqCst), of("answered")), (0, begun()), "{policy}");
+        // On a busy host work of others may be refused, which answers them in time.
+        let made = (0..begun()).filter(|_| receive_bytes(&client) == b"+").count() as u64;
+        let late = latency(server.admin)["answered_late"]["deadline"].as_u64().expect("a number");
+        assert!(made > 1 && (made..=begun()).contains(&late), "{policy}: {late} of {made} in {}", begun());
     }
 }
