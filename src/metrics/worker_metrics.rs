@@ -41,6 +41,11 @@ impl WorkerMetrics {
         counts.received - counts.ended.iter().sum::<u64>()
     }
 
+    /// Number of datagrams received, and of events of shards that have begun.
+    pub(crate) fn received(&self) -> u64 {
+        self.counts().received
+    }
+
     /// Number of datagrams received, and number that ended in each fate.
     #[cfg(test)]
     pub(crate) fn ends(&self) -> (u64, [u64; Fate::ALL.len()]) {

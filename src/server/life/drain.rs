@@ -13,6 +13,7 @@ use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
 use crate::time::{Nanos, clock};
+use std::cell::Cell;
 use std::thread;
 
 /// Once the drain is over, workers have this time to reach a checkpoint. After it their handlers
@@ -147,7 +148,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
 
 /// The steps of a drain. Workers serve all the time; each step calls `until` to wait for a
 /// condition. `group` has the sockets in which datagrams may wait. `spawned` returns the number of
-/// unfinished pieces of spawned work.
+/// unfinished pieces of spawned work, and of shards with messages that wait.
 ///
 /// # Errors
 /// The first error of `until`.
@@ -160,13 +161,30 @@ fn drain<J: Send, E>(
     mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
 ) -> Result<(), E> {
     until(&|| !group.is_some_and(Group::has_waiting))?;
-    // Nothing more can be received, but a worker may hold a batch that it has not counted yet. Once
-    // every worker has made a turn, all batches are counted.
-    let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
-    // A sleeping worker makes a turn when it is woken.
-    (0..metrics.workers()).for_each(|worker| shared.wake(worker));
-    until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))?;
-    until(&|| metrics.in_flight() == 0 && spawned() == 0)?;
+    // A worker may hold a batch, or an event of a shard, that it has not counted yet. Once every
+    // worker has made a turn, all are counted.
+    let turn = |until: &mut dyn FnMut(&dyn Fn() -> bool) -> Result<(), E>| {
+        let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
+        // A sleeping worker makes a turn when it is woken.
+        (0..metrics.workers()).for_each(|worker| shared.wake(worker));
+        until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))
+    };
+    turn(&mut until)?;
+    // Nothing more can come from a socket, but an event may begin while this looks. Its message may
+    // be in neither count. `received` shows the event once its worker has made a turn.
+    let received = Cell::new(0);
+    let is_over = || {
+        received.set(metrics.received());
+        metrics.in_flight() == 0 && spawned() == 0
+    };
+    loop {
+        until(&is_over)?;
+        let before = received.get();
+        turn(&mut until)?;
+        if is_over() && received.get() == before {
+            break;
+        }
+    }
     shared.each().for_each(Shared::stop);
     until(all_ended)
 }
@@ -178,7 +196,6 @@ mod tests {
     use crate::net::{Io, Receiver};
     use crate::runtime::Wait;
     use crate::sched::Tuning;
-    use std::cell::Cell;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
@@ -223,11 +240,24 @@ mod tests {
                         spawned.set(0);
                         assert!(!shared.each().all(Shared::is_stopping), "the workers may be needed");
                     }
+                    4 => {
+                        assert!(!is_over(), "the worker may hold an event");
+                        recorder.received(1);
+                        recorder.turned();
+                    }
+                    5 => {
+                        assert!(!is_over(), "an event is in flight");
+                        recorder.ended(Fate::NoReply);
+                    }
+                    6 => {
+                        assert!(!is_over(), "the worker has not turned since");
+                        recorder.turned();
+                    }
                     _ => assert!(shared.each().all(Shared::is_stopping), "nothing is left"),
                 }
                 if is_over() { Ok(()) } else { Err(step) }
             },
         );
-        assert_eq!((drained, step), (Ok(()), 4));
+        assert_eq!((drained, step), (Ok(()), 7));
     }
 }

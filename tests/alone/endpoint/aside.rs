@@ -153,8 +153,8 @@ fn assert_well_again(server: &Running, client: &UdpSocket, (sent, refused_before
         page(server.admin, "/latency?text").lines().any(|line| line.starts_with("aside ")),
         "no table of the stage"
     );
-    // Those that were on a helper did not use its CPU, and the others waited for one. A host without
-    // a CPU for the worker may have delayed requests that took no time aside.
+    // Those that were on a helper did not use its CPU, and the others waited for one. A host
+    // without a CPU for the worker may have delayed requests that took no time aside.
     let slow = slow(server);
     let causes: BTreeSet<_> = causes(&slow);
     assert!(causes.contains("helper") && causes.contains("aside"), "{causes:?}");

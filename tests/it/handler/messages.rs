@@ -81,7 +81,7 @@ fn messages_reach_their_shard_also_while_a_server_drains() {
         }
         await_until(|| service.begun.load(Ordering::SeqCst) == BATONS, policy);
         let report = server.stop();
-        assert_eq!(service.over.load(Ordering::SeqCst), BATONS, "{policy}");
+        assert_eq!(service.over.load(Ordering::SeqCst), BATONS, "{policy}: {:?}", report.totals.fates);
         assert_eq!(service.stopped.lock().expect("no panic").len(), SHARDS, "{policy}");
         let (fates, events) = (report.totals.fates, report.totals.counts.counted.shard_events);
         assert_eq!(

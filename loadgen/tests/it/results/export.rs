@@ -104,7 +104,10 @@ fn parts_add_up_to_the_latency() {
     let Some(shown) = shown(&std::fs::read_to_string(page.path()).expect("it was written"), &[]) else { return };
     let charts = shown[0]["charts"]["text"].as_str().expect("a text");
     assert!(charts.contains("parts of the latency near each percentile") && charts.contains(" queue "), "{charts}");
-    let row = text.lines().find(|line| line.starts_with("p50 ")).unwrap_or_else(|| panic!("{text}"));
+    // The table has what is known. On a busy host that may be nothing.
+    let Some(row) = text.lines().find(|line| line.starts_with("p50 ")) else {
+        return assert!(text.contains("INVALID for p50") && !text.contains("\nnear "), "{text}");
+    };
     assert!(text.contains("queue: in the server, not in the handler, with\nthe time of work aside."), "{text}");
     assert!(text.contains("\nnear ") && row.contains("  200 us  ") && row.contains("  700 us  "), "{text}");
 }
