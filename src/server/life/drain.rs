@@ -163,13 +163,7 @@ fn drain<J: Send, E>(
     until(&|| !group.is_some_and(Group::has_waiting))?;
     // A worker may hold a batch, or an event of a shard, that it has not counted yet. Once every
     // worker has made a turn, all are counted.
-    let turn = |until: &mut dyn FnMut(&dyn Fn() -> bool) -> Result<(), E>| {
-        let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
-        // A sleeping worker makes a turn when it is woken.
-        (0..metrics.workers()).for_each(|worker| shared.wake(worker));
-        until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))
-    };
-    turn(&mut until)?;
+    every_worker_turns(metrics, shared, &mut until)?;
     // Nothing more can come from a socket, but an event may begin while this looks. Its message may
     // be in neither count. `received` shows the event once its worker has made a turn.
     let received = Cell::new(0);
@@ -180,13 +174,28 @@ fn drain<J: Send, E>(
     loop {
         until(&is_over)?;
         let before = received.get();
-        turn(&mut until)?;
+        every_worker_turns(metrics, shared, &mut until)?;
         if is_over() && received.get() == before {
             break;
         }
     }
     shared.each().for_each(Shared::stop);
     until(all_ended)
+}
+
+/// Waits by `until` for a turn of every worker.
+///
+/// # Errors
+/// Those of `until`.
+fn every_worker_turns<J: Send, E>(
+    metrics: &WorkerMetrics,
+    shared: &Groups<J>,
+    mut until: impl FnMut(&dyn Fn() -> bool) -> Result<(), E>,
+) -> Result<(), E> {
+    let moves: Vec<_> = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
+    // A sleeping worker makes a turn when it is woken.
+    (0..metrics.workers()).for_each(|worker| shared.wake(worker));
+    until(&|| (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]))
 }
 
 #[cfg(test)]
