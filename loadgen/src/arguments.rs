@@ -373,8 +373,8 @@ Examples:
 Exit codes:
   0  the run is VALID, or AT MOST: its figures are upper bounds; and the SLO holds, if there is one
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: do not use its figures; or whether the SLO holds, or the answer of search or
-     compare, is not known
+  3  the run is INVALID: do not use its figures; or the verdict of an SLO, of search or of compare
+     is not known
   4  the SLO does not hold, or for search at no rate
   5  failed while running, or the result could not be written";
 

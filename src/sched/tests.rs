@@ -12,7 +12,7 @@ use super::*;
 use crate::time::Nanos;
 use std::collections::HashSet;
 
-const NOW: Nanos = Nanos::from_millis(10);
+const NOW: Nanos = Nanos::from_secs(10);
 
 /// What workers see in these tests.
 struct Seen {

@@ -46,11 +46,12 @@ pub const ROWS: &[Entry] = &[
         not_for: "few workers: as steal, with a queue to pay for",
         shares_sockets: true,
         constructor: |tuning| {
-            let order = &[Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
+            let usual = &[Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
+            let rare = &[ReceiveDeserted, Own, Queue, ReceiveOwn, Steal, ReceiveBusy];
             // The queue comes before the socket. So a worker takes back jobs that it gave away
             // before it receives more, and the queue stays short.
-            let policy =
-                Policy { first: Order::always(order), fresh: Fresh::OwnUpTo(OVERLOADED_FROM), ..steal(tuning) };
+            let first = Order { rare, ..Order::always(usual) };
+            let policy = Policy { first, fresh: Fresh::OwnUpTo(OVERLOADED_FROM), ..steal(tuning) };
             Made::plain(policy)
         },
         ..Entry::PLAIN
@@ -88,8 +89,8 @@ pub const ROWS: &[Entry] = &[
 ];
 
 use SearchPlace::{
-    Neglected, Own, Queue, QueueFor, QueueOf, Queues, ReceiveAll, ReceiveBusy, ReceiveNext, ReceiveNoticed, ReceiveOwn,
-    ReceiveRest, Steal,
+    Neglected, Own, Queue, QueueFor, QueueOf, Queues, ReceiveAll, ReceiveBusy, ReceiveDeserted, ReceiveNext,
+    ReceiveNoticed, ReceiveOwn, ReceiveRest, Steal,
 };
 
 /// The longest interval between two looks of all closely watching workers together, before the time
@@ -136,12 +137,16 @@ pub fn global(tuning: &Tuning) -> Policy {
 /// Idle workers steal. If they stole only from deques, head-of-line blocking would remain:
 /// datagrams behind a long job wait in the busy worker's socket. So thieves also receive from the
 /// sockets of workers that have been in one job for a threshold. Below the threshold, the worker is
-/// probably soon back itself.
+/// probably soon back itself. Under overload no worker is idle. So rare searches begin at sockets that
+/// are deserted. Otherwise clients of a parked worker would get no answer.
 fn steal(tuning: &Tuning) -> Policy {
+    let usual = &[Own, ReceiveOwn, Steal, ReceiveBusy];
+    let rare = &[ReceiveDeserted, Own, ReceiveOwn, Steal, ReceiveBusy];
     Policy {
+        first: Order { rare, ..Order::always(usual) },
         stuck_after: tuning.thief_threshold(),
         uninterrupted: all_but_one(tuning.workers),
-        ..Policy::plain(tuning.workers, &[Own, ReceiveOwn, Steal, ReceiveBusy])
+        ..Policy::plain(tuning.workers, usual)
     }
 }
 

@@ -40,6 +40,8 @@ pub enum SearchPlace {
     ReceiveAll,
     /// The sockets of workers that have been in one job for at least [`Policy::stuck_after`].
     ReceiveBusy,
+    /// The sockets of workers that have been parked, or in one job, for at least [`DESERTED_AFTER`].
+    ReceiveDeserted,
     /// The deques of the other workers of the pool.
     Steal,
 }
@@ -51,6 +53,11 @@ pub const FEW_SOCKETS: usize = 2;
 /// One in this many searches of a worker uses the rare order. A prime, so that no regular pattern
 /// of jobs always coincides with it.
 const RARE: usize = 61;
+
+/// A worker that has not come back for so long leaves its clients without an answer: most wait for a
+/// second. To serve its socket sooner would under overload take the time of requests that are as
+/// old.
+const DESERTED_AFTER: Nanos = Nanos::from_millis(100);
 
 /// What a worker remembers between two searches. It affects only the order of the next search, not
 /// which places are searched.
@@ -156,13 +163,18 @@ impl Policy {
 
     /// Whether `worker` has been in one job for so long that others should receive from its socket.
     pub fn is_stuck(&self, worker: WorkerId, now: Nanos, view: &impl View) -> bool {
-        view.busy_since(worker).is_some_and(|since| now.minus(since) >= self.stuck_after)
+        is_away(worker, self.stuck_after, now, view)
     }
 
     fn orphans(&self, order: &[SearchPlace]) -> Range<PoolId> {
         let served = || if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { self.level_queues() };
         if self.switched { served()..self.queues() } else { 0..0 }
     }
+}
+
+/// Whether `worker` has been parked, or in one job, for `least`.
+fn is_away(worker: WorkerId, least: Nanos, now: Nanos, view: &impl View) -> bool {
+    view.busy_since(worker).is_some_and(|since| now.minus(since) >= least)
 }
 
 impl Walk<'_> {
@@ -214,9 +226,9 @@ impl Walk<'_> {
             SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => None,
             SearchPlace::ReceiveRest => (tried < workers).then(|| local.receive(workers)),
             SearchPlace::ReceiveAll => self.receive_noticed(local, workers, false),
-            SearchPlace::ReceiveBusy => {
-                let policy = self.policy;
-                self.rotate(local, 0..workers, |victim| policy.is_stuck(victim, now, view)).map(Step::Receive)
+            SearchPlace::ReceiveBusy | SearchPlace::ReceiveDeserted => {
+                let least = if stage == SearchPlace::ReceiveBusy { self.policy.stuck_after } else { DESERTED_AFTER };
+                self.rotate(local, 0..workers, |victim| is_away(victim, least, now, view)).map(Step::Receive)
             }
             SearchPlace::Steal => self
                 .rotate(local, topology.members(pool), |victim| !view.finds_nothing(Step::Steal(victim)))

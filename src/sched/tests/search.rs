@@ -49,6 +49,26 @@ fn a_socket_is_helped_once_its_worker_is_stuck() {
     }
 }
 
+// Does a worker whose own socket always holds datagrams first look at the socket of a worker that is
+// parked, once in a while? Does it leave that of a worker with a long job to its owner?
+#[test]
+fn overload_does_not_close_the_socket_of_a_parked_worker() {
+    for (name, since, counts) in [
+        ("steal", Nanos::ZERO, 5..=20),
+        ("shed", Nanos::ZERO, 5..=20),
+        ("steal", NOW.minus(Nanos::from_millis(99)), 0..=0),
+    ] {
+        let policy = tuning(5).policy(name);
+        let mut local = local(&policy);
+        let searches = std::iter::repeat_with(|| steps(&policy, &mut local, since)).take(61 * 40);
+        let firsts: Vec<_> = searches.filter_map(|steps| steps.first().copied()).collect();
+        for owner in 1..5 {
+            let times = firsts.iter().filter(|first| **first == Step::Receive(owner)).count();
+            assert!(counts.contains(&times), "{name} since {since}: {times} times from worker {owner}");
+        }
+    }
+}
+
 // Do four searches begin with four different victims, among deques and among sockets?
 #[test]
 fn no_victim_is_always_the_first() {
