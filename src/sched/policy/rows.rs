@@ -137,8 +137,8 @@ pub fn global(tuning: &Tuning) -> Policy {
 /// Idle workers steal. If they stole only from deques, head-of-line blocking would remain:
 /// datagrams behind a long job wait in the busy worker's socket. So thieves also receive from the
 /// sockets of workers that have been in one job for a threshold. Below the threshold, the worker is
-/// probably soon back itself. Under overload no worker is idle. So rare searches begin at sockets that
-/// are deserted. Otherwise clients of a parked worker would get no answer.
+/// probably soon back itself. Under overload no worker is idle. So rare searches begin at sockets
+/// that are deserted. Otherwise clients of a parked worker would get no answer.
 fn steal(tuning: &Tuning) -> Policy {
     let usual = &[Own, ReceiveOwn, Steal, ReceiveBusy];
     let rare = &[ReceiveDeserted, Own, ReceiveOwn, Steal, ReceiveBusy];

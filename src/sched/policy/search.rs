@@ -40,7 +40,7 @@ pub enum SearchPlace {
     ReceiveAll,
     /// The sockets of workers that have been in one job for at least [`Policy::stuck_after`].
     ReceiveBusy,
-    /// The sockets of workers that have been parked, or in one job, for at least [`DESERTED_AFTER`].
+    /// The sockets of workers that have been parked, or in one job, for [`DESERTED_AFTER`] or more.
     ReceiveDeserted,
     /// The deques of the other workers of the pool.
     Steal,
@@ -54,9 +54,8 @@ pub const FEW_SOCKETS: usize = 2;
 /// of jobs always coincides with it.
 const RARE: usize = 61;
 
-/// A worker that has not come back for so long leaves its clients without an answer: most wait for a
-/// second. To serve its socket sooner would under overload take the time of requests that are as
-/// old.
+/// After so long, a worker probably does not come back before its clients leave: most wait for a
+/// second. While all workers are overloaded, other sockets hold requests that are as old.
 const DESERTED_AFTER: Nanos = Nanos::from_millis(100);
 
 /// What a worker remembers between two searches. It affects only the order of the next search, not

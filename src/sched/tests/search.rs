@@ -49,8 +49,8 @@ fn a_socket_is_helped_once_its_worker_is_stuck() {
     }
 }
 
-// Does a worker whose own socket always holds datagrams first look at the socket of a worker that is
-// parked, once in a while? Does it leave that of a worker with a long job to its owner?
+// Does a worker whose own socket always holds datagrams begin a search at the socket of a parked
+// worker once in a while? Does it leave that of a worker with a long job to its owner?
 #[test]
 fn overload_does_not_close_the_socket_of_a_parked_worker() {
     for (name, since, counts) in [
