@@ -28,10 +28,11 @@ modules! {
     "dispatch/memory.rs" net
     "../src/queue/mod.rs" queue
     "../src/runtime/mod.rs" runtime
-    "../src/sched/mod.rs" sched
     "dispatch/server.rs" server
     "dispatch/time.rs" time
 }
+
+use forebay_sched as sched;
 
 #[path = "dispatch/counted.rs"]
 mod counted;

@@ -9,13 +9,13 @@ pub mod net;
 pub mod queue;
 #[path = "runtime/mod.rs"]
 pub mod runtime;
-#[path = "sched/mod.rs"]
-pub mod sched;
 #[cfg(feature = "admin")]
 #[path = "trace.rs"]
 pub mod trace;
 #[path = "yields.rs"]
 pub mod yields;
+
+pub use forebay_sched as sched;
 
 #[cfg(feature = "cli")]
 pub use crate::cli::{command, get, run};

@@ -6,7 +6,7 @@ use crate::lab::workload::{Shape, Workload};
 use crate::lab::{CalibrateArguments, PlanArguments, SimulateArguments, workload_help};
 use crate::profile::{self, Chosen, Match, Payload};
 use crate::results::{Export, Outputs};
-use crate::values::{COMPARED, list, number, positive, rate};
+use crate::values::{self, COMPARED, list, number, positive, rate};
 use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
@@ -270,7 +270,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) classify: Classify,
     /// What auto optimises, slowdown or latency, as for forebay serve
-    #[arg(long, value_name = "WHAT", default_value = "slowdown")]
+    #[arg(long, value_name = "WHAT", default_value = "slowdown", value_parser = values::objective())]
     pub(crate) optimise: Objective,
     /// Also show the settings, the account of each run, and the log of each server
     #[arg(long)]

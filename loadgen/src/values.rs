@@ -1,12 +1,31 @@
 //! Values of flags that several commands have.
 
-use forebay::config::Config;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use forebay::config::{Config, Objective};
 use forebay::time::Nanos;
 use std::ops::RangeBounds;
 
 /// The policies that `simulate`, `plan` and `compare` take by default. They are what most servers
 /// do today, the two that share work in other ways, and the default policy.
 pub(crate) const COMPARED: &str = "isolated,steal,pools,auto";
+
+/// What `auto` optimises, by its name.
+pub(crate) fn objective() -> impl TypedValueParser<Value = Objective> {
+    let value = |objective: Objective| {
+        PossibleValue::new(objective.name()).help(match objective {
+            Objective::Latency => {
+                "p99.9 of the latency of all requests. First come, first served; short requests first, the longest \
+                 0.05 % last"
+            }
+            _ => {
+                "p99.9 of the slowdown (latency over service time), and the mean latency. The longer a request has \
+                 run, the later it goes"
+            }
+        })
+    };
+    let named = |name: String| Objective::ALL.into_iter().find(|objective| objective.name() == name);
+    PossibleValuesParser::new(Objective::ALL.map(value)).map(move |name| named(name).expect("a possible value"))
+}
 
 /// A number in `range`.
 ///

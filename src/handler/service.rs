@@ -163,9 +163,9 @@ impl<'a> Out<'a> {
     }
 
     /// Sets the timer `key` of the shard to `when`, in place of its earlier time. The shard then
-    /// gets [`Event::Timer`]. `when` is a time of [`clock::now`](crate::time::clock::now), or made
-    /// from an [`Instant`](std::time::Instant) by [`Nanos::from`]. `None` stops the timer, even if
-    /// it is already due.
+    /// gets [`Event::Timer`]. `when` is a time of [`clock::now`](crate::time::clock::now), or of an
+    /// [`Instant`](std::time::Instant) by [`clock::at`](crate::time::clock::at). `None` stops the
+    /// timer, even if it is already due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
     /// that gives way to fresh ones. It waits for up to half a second more while datagrams that

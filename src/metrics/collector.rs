@@ -3,13 +3,14 @@
 
 use super::counters::Counts;
 use super::snapshot::{Gauges, Latencies, Snapshot};
-use super::window::{Bins, Recent, Window, news};
+use super::window::{Bins, Window, news, recent};
 #[cfg(test)]
 use super::window::{Distribution, Series, Stage};
 use super::worker_metrics::WorkerMetrics;
 #[cfg(all(test, feature = "cli"))]
 use crate::fate::CLASSES;
 use crate::fate::Fates;
+use crate::sched::Recent;
 use crate::time::{Nanos, clock};
 
 /// Gathers the measurements of all workers. There is one for each [`WorkerMetrics`], and one thread
@@ -97,7 +98,7 @@ impl<'b> Collector<'b> {
     pub fn recent(&mut self) -> Recent {
         let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
         let running: Vec<Nanos> = since.map(|since| self.last.at.minus(since)).collect();
-        Recent::of(&mut self.windows[1], &self.last, &running, self.metrics.workers())
+        recent(&mut self.windows[1], &self.last, &running, self.metrics.workers())
     }
 
     /// The sum of the service times of all served requests, as of the last [`Collector::collect`].

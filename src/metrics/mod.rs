@@ -79,6 +79,6 @@ pub use {
     collector::Collector,
     counters::{Continuation, Counted, Counter, Counts, Late, Spent, Steal},
     snapshot::{ClassNames, Decision, Description, GateState, GivenUp, Helpers, OwnKind, OwnValue},
-    window::{Recent, Sample, Work, merge},
+    window::{Sample, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},
 };

@@ -20,7 +20,7 @@ pub trait Link {
 
     /// What the calling thread, the worker's, has used until `now`.
     fn used(_now: Nanos) -> ThreadUse {
-        ThreadUse::now()
+        clock::use_of_thread()
     }
 
     /// See [`Receiver::receive`].

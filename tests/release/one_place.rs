@@ -21,7 +21,7 @@ const FACTS: [Fact<'_>; 3] = [
         row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
     },
     Fact {
-        file: "src/fate.rs",
+        file: "crates/base/src/fate.rs",
         after: "    ShedWaited = shed_waited => Shed(ShedWaited = 8),",
         row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
     },
@@ -230,11 +230,11 @@ fn build() -> PathBuf {
     fs::create_dir_all(copy.join("tests")).expect("a writable folder");
     let mut cp = Command::new("cp");
     cp.current_dir(root()).args(["--recursive", "--parents", "--preserve=timestamps", "Cargo.toml", "Cargo.lock"]);
-    cp.args(["README.md", "build.rs", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]);
+    cp.args(["README.md", "build.rs", "src", "crates", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]);
     cp.arg("deploy/manual").arg(&copy);
     assert!(cp.status().expect("cp starts").success());
     let row = &own_policy("rust");
-    let policy = Fact { file: "src/sched/policy/rows.rs", after: "pub const ROWS: &[Entry] = &[", row };
+    let policy = Fact { file: "crates/sched/src/policy/rows.rs", after: "pub const ROWS: &[Entry] = &[", row };
     FACTS.iter().chain([&policy]).for_each(|fact| fact.apply(&copy));
     // With a test, even an empty one, dependencies have the same features as in this build, so
     // their compiled crates are used.
@@ -247,7 +247,7 @@ fn build() -> PathBuf {
     // Neither speed nor a debugger is needed. For cargo, the packages of the copy and of this build
     // differ only by their profile, not by their folder. So they have a number of codegen units
     // that no other profile has.
-    for package in ["forebay", "loadgen"] {
+    for package in ["forebay-base", "forebay-clock", "forebay-sched", "forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
         }

@@ -217,7 +217,7 @@ impl Shard {
         let due = connection.and_then(|connection| connection.poll_timeout());
         if due != client.due {
             client.due = due;
-            out.at(place.into(), due.map(Nanos::from)).expect("a shard has fewer connections than it may have timers");
+            out.at(place.into(), due.map(clock::at)).expect("a shard has fewer connections than it may have timers");
         }
     }
 

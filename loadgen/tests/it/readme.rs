@@ -221,7 +221,7 @@ fn anchor(title: &str) -> String {
 }
 
 fn every_markdown_file() -> Vec<String> {
-    let beside = ["src", "loadgen", "tests", "benches", "deploy"].into_iter().flat_map(markdown_below);
+    let beside = ["src", "crates", "loadgen", "tests", "benches", "deploy"].into_iter().flat_map(markdown_below);
     ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
         .map(str::to_owned)
         .into_iter()

@@ -37,7 +37,7 @@ pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
 
 /// The READMEs of the repository and of the generator, and those beside the code.
 pub(crate) fn pages() -> Vec<String> {
-    let beside = ["src", "loadgen/src"].into_iter().flat_map(markdown_below);
+    let beside = ["src", "crates", "loadgen/src"].into_iter().flat_map(markdown_below);
     ["README.md", "loadgen/README.md"].map(str::to_owned).into_iter().chain(beside).collect()
 }
 

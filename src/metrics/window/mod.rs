@@ -18,7 +18,7 @@ pub(crate) use histograms::{CLASS_BYTES, Histograms, Series};
 #[cfg(feature = "admin")]
 pub(super) use histograms::{SHORTEST, SLOWDOWN_ONE};
 pub use histograms::{Sample, Stage};
-pub use recent::Recent;
+pub(crate) use recent::recent;
 pub use work::Work;
 
 use crate::metrics::counters::Counts;

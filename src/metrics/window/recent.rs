@@ -5,58 +5,23 @@ use super::shift::differ;
 use super::{Bins, Distribution, Series, Stage, Window};
 use crate::fate::CLASSES;
 use crate::metrics::counters::{Counts, Spent};
+use crate::sched::Recent;
 use crate::time::Nanos;
 
-/// Recent measurements, from which adaptive policies decide.
-#[derive(Clone, Debug, Default)]
-pub struct Recent {
-    /// Service times of the last 9 to 10 seconds over all classes, each with its number of
-    /// requests. Unanswered requests count with an estimate of the time that they would have taken
-    /// (`served_to_the_end`). A running slice that is longer than all of these counts as one more,
-    /// for at most ten seconds.
-    pub service_times: Vec<(Nanos, u64)>,
-    /// For each class, the number of requests, answered or not, and their total service time.
-    pub by_class: [(u64, Nanos); CLASSES],
-    /// As `service_times`, for each class.
-    pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
-    /// The mean number of workers in handlers, including requests that still run.
-    pub busy_workers: f64,
-    /// The mean number of workers in handlers that passed no checkpoint.
-    pub uninterruptible_workers: f64,
-    /// The mean number of workers that were neither in a handler nor idle: they received, searched,
-    /// passed on or replied.
-    pub between_workers: f64,
-    /// The mean number of idle workers.
-    pub idle_workers: f64,
-    /// The mean number of workers in handlers of requests that are still unfinished.
-    pub unended_workers: f64,
-    /// The mean number of emulated cores that were busy with steps outside handlers.
-    pub charged_workers: f64,
-    /// Datagrams received per second.
-    pub rate: f64,
-    /// The measurements since the mix of requests shifted; `None` if that was ten seconds ago or
-    /// longer.
-    pub since_shift: Option<Box<Recent>>,
-    /// Whether the mix shifted in the last second.
-    pub has_shifted: bool,
-}
-
-impl Recent {
-    /// The work of `workers` workers in `window`, up to the last reading `now`. `running` has the
-    /// length of each running slice. Call it once per interval.
-    pub(crate) fn of(window: &mut Window, now: &Counts, running: &[Nanos], workers: usize) -> Recent {
-        let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
-        let has_shifted = has_shifted(window, window.mix.max(oldest), newest);
-        if has_shifted {
-            window.mix = newest;
-        }
-        let since = |number: u64| {
-            let bins: Vec<&Bins> = window.of(number..).collect();
-            window.begin(number).map(|begin| begin.work_until(now, &bins, running, workers)).unwrap_or_default()
-        };
-        let since_shift = (window.mix > oldest).then(|| Box::new(since(window.mix)));
-        Recent { since_shift, has_shifted, ..since(oldest) }
+/// The work of `workers` workers in `window`, up to the last reading `now`. `running` has the
+/// length of each running slice. Call it once per interval.
+pub(crate) fn recent(window: &mut Window, now: &Counts, running: &[Nanos], workers: usize) -> Recent {
+    let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
+    let has_shifted = has_shifted(window, window.mix.max(oldest), newest);
+    if has_shifted {
+        window.mix = newest;
     }
+    let since = |number: u64| {
+        let bins: Vec<&Bins> = window.of(number..).collect();
+        window.begin(number).map(|begin| begin.work_until(now, &bins, running, workers)).unwrap_or_default()
+    };
+    let since_shift = (window.mix > oldest).then(|| Box::new(since(window.mix)));
+    Recent { since_shift, has_shifted, ..since(oldest) }
 }
 
 /// Whether the service times of the interval `newest` differ from those of the intervals from

@@ -1,8 +1,9 @@
 //! Measurements of a simulated server, in virtual time and on one thread. They have the same views
 //! as those of a collector.
 
-use super::{Bins, Recent, Series, Stage, Window};
+use super::{Bins, Series, Stage, Window, recent};
 use crate::metrics::counters::{Counts, Spent};
+use crate::sched::Recent;
 use crate::time::Nanos;
 
 /// The measurements of one server in virtual time, over its last ten intervals.
@@ -55,7 +56,7 @@ impl Work {
         self.window.add(&self.last, now, &self.gathered);
         self.gathered.clear();
         self.last = Counts { at: now, ..self.counts.clone() };
-        Recent::of(&mut self.window, &self.last, running, self.workers)
+        recent(&mut self.window, &self.last, running, self.workers)
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) mod said;
 pub(super) mod stuck;
 pub(super) mod waiting;
 
-use crate::metrics::{Collector, Gauges, Recent, Snapshot};
+use crate::metrics::{Collector, Gauges, Snapshot};
+use crate::sched::Recent;
 use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::time::Nanos;
 use endpoint::{Flight, Limits, Pages, http};

@@ -2,7 +2,8 @@
 //! ended.
 
 use crate::fate::{Fate, ReceiveError, Unsent};
-use crate::metrics::{Counts, Decision, GivenUp, Recent};
+use crate::metrics::{Counts, Decision, GivenUp};
+use crate::sched::Recent;
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
 /// Workers count as saturated above this utilisation over ten seconds. The policy `auto` uses the

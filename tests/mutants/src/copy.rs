@@ -28,12 +28,19 @@ const INHERITED: &str = r#".env_clear().envs(std::env::vars().filter(|(name, _)|
 /// Writes `tree` to `copy`, with a switch for each of `mutants`. An unchanged file keeps its time,
 /// so cargo does not compile it again.
 pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result<()> {
-    let switch = ("src/mutant.rs".to_owned(), include_bytes!("switch.rs").to_vec());
+    let switch = ("crates/base/src/mutant.rs".to_owned(), include_bytes!("switch.rs").to_vec());
     for (path, bytes) in tree.iter().chain([(&switch.0, &switch.1)]) {
         let mut bytes = bytes.clone();
         if path.ends_with(".rs") && !path.starts_with("tests/mutants/") {
             let places = mutants.iter().enumerate().filter(|(_, place)| place.file == *path);
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
+        }
+        // What forebay depends on cannot name it.
+        if path.starts_with("crates/") && path.ends_with(".rs") {
+            bytes = str::from_utf8(&bytes)?.replace("::forebay::mutant::", "::forebay_base::mutant::").into_bytes();
+        }
+        if path == "crates/base/src/lib.rs" {
+            bytes.extend(b"\n#[allow(missing_docs)]\npub mod mutant;\nextern crate self as forebay_base;\n");
         }
         if path == "src/lib.rs" {
             // Library, programs and tests name the switches by the same path. Some tests of the
@@ -41,7 +48,7 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             let text = str::from_utf8(&bytes)?;
             bytes =
                 text.replace("#[cfg(all(test, feature = \"cli\"))]\nextern crate self as forebay;\n", "").into_bytes();
-            bytes.extend(b"\n#[allow(missing_docs)]\npub mod mutant;\nextern crate self as forebay;\n");
+            bytes.extend(b"\n#[allow(missing_docs)]\npub use forebay_base::mutant;\nextern crate self as forebay;\n");
         }
         let to = copy.join(path);
         if fs::read(&to).ok().as_ref() != Some(&bytes) {

@@ -29,8 +29,10 @@ use syn::visit::Visit;
 const ROUNDS: usize = 30;
 
 /// What decides, measures or sends. A place belongs to the first of these that it is in.
-const FOLDERS: [&str; 21] = [
-    "src/sched",
+const FOLDERS: [&str; 23] = [
+    "crates/sched/src",
+    "crates/base/src",
+    "crates/clock/src",
     "src/server",
     "src/runtime",
     "src/metrics",
@@ -54,7 +56,7 @@ const FOLDERS: [&str; 21] = [
 ];
 
 /// The sources that can be mutated: those of crates that depend on forebay, and its own.
-const SOURCES: [&str; 4] = ["src", "loadgen/src", "examples/dns/src", "examples/quic/src"];
+const SOURCES: [&str; 5] = ["crates", "src", "loadgen/src", "examples/dns/src", "examples/quic/src"];
 
 /// Draws one-line mutants, runs the tests that reach each, and prints which ones survive.
 #[derive(Parser)]

@@ -5,7 +5,7 @@ use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
 use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
-use crate::values::{COMPARED, list, number, pools, positive};
+use crate::values::{self, COMPARED, list, number, pools, positive};
 use clap::Args;
 use forebay::inside::emulation::overheads::Overheads;
 use forebay::inside::sched::{MaxWait, Objective};
@@ -105,7 +105,7 @@ pub(crate) struct SimulateArguments {
     /// What auto optimises
     ///
     /// slowdown: p99.9 of latency over cost, and the mean latency. latency: p99.9 of the latency.
-    #[arg(long, value_name = "WHAT", default_value = "slowdown")]
+    #[arg(long, value_name = "WHAT", default_value = "slowdown", value_parser = values::objective())]
     pub(super) optimise: Objective,
     /// How requests follow one another (--help lists the ways)
     #[arg(long, value_name = "HOW", default_value = "poisson", long_help = Shape::help())]

@@ -2,7 +2,8 @@ mod day;
 mod waits;
 
 use super::*;
-use crate::metrics::{Collector, Recent, Recorder, Sample, Spent, WorkerMetrics};
+use crate::metrics::{Collector, Recorder, Sample, Spent, WorkerMetrics};
+use crate::sched::Recent;
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
 

@@ -1,7 +1,8 @@
 //! A server without workers, behind the endpoint under test.
 
 use crate::config::Config;
-use crate::metrics::{Description, Gauges, Recent, Tick, Unended};
+use crate::metrics::{Description, Gauges, Tick, Unended};
+use crate::sched::Recent;
 use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
 use crate::server::reload::Reloads;

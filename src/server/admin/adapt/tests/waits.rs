@@ -2,7 +2,7 @@
 
 use super::{adaptation, config};
 use crate::fate::CLASSES;
-use crate::metrics::Recent;
+use crate::sched::Recent;
 use crate::sched::overload::{WaitLimits, latest_start};
 use crate::sched::{Adaptation, MaxWait};
 use crate::server::admin::waiting::max_wait;

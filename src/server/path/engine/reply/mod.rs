@@ -12,7 +12,7 @@ use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
-use crate::time::{Nanos, ThreadUse};
+use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use gathering::Gathering;
 use std::sync::Once;
@@ -41,7 +41,7 @@ impl<'s, T> Replying<'s, T> {
     pub(super) fn waits(&mut self, now: Nanos) -> bool {
         let waits = self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(now.minus(oldest)));
         if waits {
-            self.gathering.on_wait(now, ThreadUse::now);
+            self.gathering.on_wait(now, clock::use_of_thread);
         }
         waits
     }
@@ -49,7 +49,7 @@ impl<'s, T> Replying<'s, T> {
     /// See [`Gathering::on_first_run`].
     #[inline]
     pub(super) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool) {
-        self.gathering.on_first_run(ran, waited, paused, ThreadUse::now);
+        self.gathering.on_first_run(ran, waited, paused, clock::use_of_thread);
     }
 
     /// Number of replies that wait to be sent, to requests that were not served.

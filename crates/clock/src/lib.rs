@@ -1,0 +1,92 @@
+//! The clocks. Measurements use monotonic time. The cost of steps is CPU time of a thread. Real
+//! time is read only to compare it with the kernel's receive timestamps.
+//!
+//! ```
+//! let (began, used) = (forebay_clock::now(), forebay_clock::of_thread());
+//! std::thread::sleep(std::time::Duration::from_millis(5));
+//! let (passed, used) = (forebay_clock::now().minus(began), forebay_clock::of_thread().minus(used));
+//! assert!(passed > used, "a thread that sleeps uses no processor");
+//! ```
+
+use forebay_base::time::{Nanos, ThreadUse};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Monotonic time since the first reading of this clock in this process.
+#[inline]
+pub fn now() -> Nanos {
+    // `Instant` reads the same clock, but can only be turned into a number through `Duration`,
+    // which costs a third of a reading.
+    let now = read(ClockId::CLOCK_MONOTONIC);
+    now.minus(start().0)
+}
+
+/// The time of [`now`] at `instant`; zero before the start of that clock.
+pub fn at(instant: Instant) -> Nanos {
+    instant.saturating_duration_since(start().1).into()
+}
+
+/// When the clock of [`now`] started, as a number and as an `Instant`.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the one place that tells how both relate")]
+fn start() -> (Nanos, Instant) {
+    static START: OnceLock<(Nanos, Instant)> = OnceLock::new();
+    *START.get_or_init(|| (read(ClockId::CLOCK_MONOTONIC), Instant::now()))
+}
+
+#[inline]
+fn read(clock: ClockId) -> Nanos {
+    let now = clock_gettime(clock).expect("every kernel has this clock");
+    // Both parts are positive, and 64 bits of nanoseconds suffice for centuries.
+    Nanos::new(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
+}
+
+/// CPU time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`), system calls included.
+#[inline]
+pub fn of_thread() -> Nanos {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What the calling thread has had of its processor. Two system calls, 1 us.
+#[cold]
+pub fn use_of_thread() -> ThreadUse {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
+    ThreadUse { cpu: of_thread(), waits: usage.voluntary_context_switches() }
+}
+
+/// Real time (`CLOCK_REALTIME`) since the Unix epoch, the clock of the kernel's receive timestamps.
+/// It may jump; [`Nanos::minus`] makes a negative difference zero.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the real-time clock")]
+pub fn realtime() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a thread that works told from one that waits?
+    #[test]
+    fn work_is_told_from_waiting() {
+        let before = use_of_thread();
+        let worked = Nanos::from_millis(3);
+        while of_thread().minus(before.cpu) < worked {
+            std::hint::spin_loop();
+        }
+        let after = use_of_thread();
+        assert!(after.worked_since(&before).is_some_and(|cpu| cpu >= worked), "{before:?} {after:?}");
+        std::thread::sleep(worked.into());
+        assert_eq!(use_of_thread().worked_since(&after), None);
+    }
+
+    // Is an instant the time that the clock had then?
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "it compares both clocks")]
+    fn an_instant_is_a_time_of_the_clock() {
+        let (before, instant, after) = (now(), Instant::now(), now());
+        assert!(before <= at(instant) && at(instant) <= after);
+        assert_eq!(at(instant - std::time::Duration::from_hours(1)), Nanos::ZERO);
+    }
+}
