@@ -3,8 +3,6 @@
 
 #[path = "emulation/mod.rs"]
 pub mod emulation;
-#[path = "net/mod.rs"]
-pub mod net;
 #[path = "queue/mod.rs"]
 pub mod queue;
 #[path = "runtime/mod.rs"]
@@ -16,6 +14,7 @@ pub mod trace;
 pub mod yields;
 
 pub use forebay_sched as sched;
+pub use forebay_udp as net;
 
 #[cfg(feature = "cli")]
 pub use crate::cli::{command, get, run};

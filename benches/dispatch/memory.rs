@@ -32,11 +32,11 @@ mod socket {
 }
 
 // The server's own modules, applied to the datagrams of this file.
-#[path = "../../src/net/credit.rs"]
+#[path = "../../crates/udp/src/credit.rs"]
 mod credit;
-#[path = "../../src/net/filter.rs"]
+#[path = "../../crates/udp/src/filter.rs"]
 mod filter;
-#[path = "../../src/net/link.rs"]
+#[path = "../../crates/udp/src/link.rs"]
 mod link;
 
 pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;

@@ -112,6 +112,7 @@ fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer
 labels! {
     /// The percentiles in every block, ascending. Shown as `p99.9`; the name is for JSON.
     #[derive(PartialOrd, Ord)]
+    #[non_exhaustive]
     Percentile {
         /// The median.
         P50 = "p50",

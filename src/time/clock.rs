@@ -10,13 +10,13 @@
 //! assert!(passed > used, "a thread that sleeps uses no processor");
 //! ```
 
+#[cfg(not(test))]
+pub(crate) use forebay_clock::use_of_thread;
 #[doc(inline)]
 pub use forebay_clock::{at, realtime};
 #[cfg(not(test))]
 #[doc(inline)]
 pub use forebay_clock::{now, of_thread};
-#[cfg(not(test))]
-pub(crate) use forebay_clock::use_of_thread;
 #[cfg(test)]
 pub use in_virtual_time::{now, of_thread, use_of_thread};
 
@@ -31,6 +31,7 @@ pub(crate) mod in_virtual_time {
         static NOW: Cell<Option<Nanos>> = const { Cell::new(None) };
     }
 
+    /// The thread's own time, or the kernel's.
     pub fn now() -> Nanos {
         NOW.get().unwrap_or_else(forebay_clock::now)
     }
@@ -40,6 +41,7 @@ pub(crate) mod in_virtual_time {
         NOW.get().unwrap_or_else(forebay_clock::of_thread)
     }
 
+    /// As [`of_thread`]; nothing waits.
     pub fn use_of_thread() -> ThreadUse {
         NOW.get().map_or_else(forebay_clock::use_of_thread, |cpu| ThreadUse { cpu, waits: 0 })
     }

@@ -11,8 +11,8 @@
 
 pub mod clock;
 
-#[doc(inline)]
-pub use forebay_base::time::{DurationError, Nanos};
 pub(crate) use forebay_base::time::{
     Breaker, Onset, QUIET, ThreadUse, TokenBucket, Turn, duration_within, show_as_text,
 };
+#[doc(inline)]
+pub use forebay_base::time::{DurationError, Nanos};

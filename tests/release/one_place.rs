@@ -247,7 +247,7 @@ fn build() -> PathBuf {
     // Neither speed nor a debugger is needed. For cargo, the packages of the copy and of this build
     // differ only by their profile, not by their folder. So they have a number of codegen units
     // that no other profile has.
-    for package in ["forebay-base", "forebay-clock", "forebay-sched", "forebay", "loadgen"] {
+    for package in ["forebay-base", "forebay-clock", "forebay-sched", "forebay-udp", "forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
         }

@@ -36,7 +36,6 @@ macro_rules! labels {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        #[non_exhaustive]
         pub enum $type {
             $($(#[$meaning])* $variant,)+
         }
@@ -64,6 +63,7 @@ macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
             /// How a received datagram ended. `/latency` and the metrics use these names.
+            #[non_exhaustive]
             Fate {
                 $($(#[$meaning])* $variant = stringify!($name),)+
             }
@@ -227,6 +227,7 @@ impl Fates {
 labels! {
     /// Why a datagram is not a request of the handler's protocol. Each reason has a counter. A
     /// malformed datagram is never answered.
+    #[non_exhaustive]
     Malformed {
         /// The datagram is empty.
         Empty = "empty",
@@ -259,6 +260,7 @@ labels! {
         Other = "other",
     }
     /// Why a well-formed request is refused at admission.
+    #[non_exhaustive]
     Refused {
         /// The request asks for more CPU time than `--cost-cap` allows.
         CostCap = "cost_cap",
@@ -268,6 +270,7 @@ labels! {
         Other = "other",
     }
     /// Why a request ended as [`Fate::ShedExpired`].
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] Expired {
         /// The request's deadline had passed.
         Passed = "passed",
@@ -276,6 +279,7 @@ labels! {
     }
     /// Why a datagram's age, by the kernel's receive timestamp, is impossible. The cause is that
     /// the host's clock was set.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] ClockAnomaly {
         /// The stamp lies in the future; the age counts as zero.
         Ahead = "ahead",
@@ -285,6 +289,7 @@ labels! {
     }
     /// The kind of an event that a shard gets besides datagrams. One event handles all that is due
     /// for the shard.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] ShardEvent {
         /// Timers of the shard are due.
         Timer = "timer",
@@ -292,6 +297,7 @@ labels! {
         Message = "message",
     }
     /// What happened to a datagram that a shard sent besides its replies.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] ShardSend {
         /// A datagram that the kernel took.
         Sent = "sent",
@@ -303,6 +309,7 @@ labels! {
         Unproven = "unproven",
     }
     /// Why the handler produced no reply that could be sent.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] Failed {
         /// The handler, or a child of its request, panicked.
         Panic = "panic",
@@ -312,6 +319,7 @@ labels! {
         GivenUp = "given_up",
     }
     /// Why a system call to receive failed. No datagram is lost: the socket keeps what it holds.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] ReceiveError {
         /// A rule of the host forbids the call.
         Denied = "denied",
@@ -325,6 +333,7 @@ labels! {
         Other = "other",
     }
     /// Why the kernel did not take a reply.
+    #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",

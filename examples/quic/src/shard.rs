@@ -4,7 +4,7 @@ use crate::client::{Client, Datagram, Maker, Returned, now};
 use crate::ids::{self, NOWHERE, Named};
 use forebay::Out;
 use forebay::server::Gauge;
-use forebay::time::{Nanos, clock};
+use forebay::time::clock;
 use quinn_proto::{ConnectionId, Endpoint};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

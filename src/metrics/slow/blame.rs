@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 labels! {
     /// The cause of a request's delay.
     #[derive(PartialOrd, Ord)]
+    #[non_exhaustive]
     Cause {
         /// The worker ran many other requests, none of them for long.
         NoFreeWorker = "no_free_worker",

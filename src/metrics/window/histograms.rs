@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 labels! {
     /// A part of the time from the kernel's receive timestamp until the kernel has the reply, or
     /// the whole time.
+    #[non_exhaustive]
     Stage {
         /// Latency: all the time from arrival to reply.
         Total = "total",

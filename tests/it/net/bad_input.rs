@@ -87,7 +87,7 @@ fn refused_requests_are_answered_in_short() {
 }
 
 // Method: each bad source beside good requests. Port 0 would make sending their whole batch fail.
-// `src/net/filter.rs` tests more sources.
+// `crates/udp/src/filter.rs` tests more sources.
 #[test]
 fn sources_that_are_no_client_poison_nobody() {
     let good = message(&Header::request(1, 0, Nanos::ZERO), b"");

@@ -36,7 +36,7 @@ const FOLDERS: [&str; 23] = [
     "src/server",
     "src/runtime",
     "src/metrics",
-    "src/net",
+    "crates/udp/src",
     "src/handler",
     "src/tasks",
     "src/queue",

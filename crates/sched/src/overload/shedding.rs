@@ -2,10 +2,10 @@
 //! and virtual time use the same functions.
 
 use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, latest_start};
-use crate::fate::{CLASSES, Expired};
 use crate::estimate::{ServiceTimes, TimesOfClass};
-use crate::tuning::{MaxWait, Tuning};
+use crate::fate::{CLASSES, Expired};
 use crate::time::{Nanos, ThreadUse};
+use crate::tuning::{MaxWait, Tuning};
 
 /// The data of one request that the rule of shedding uses: its times, its deadline and its service
 /// time.

@@ -23,8 +23,8 @@
 use super::{Local, Policy};
 use crate::estimate::ServiceTimes;
 use crate::interface::{View, WorkerId};
-use crate::tuning::Tuning;
 use crate::time::Nanos;
+use crate::tuning::Tuning;
 
 /// Looks take one part in this many of the CPU time: 3 %.
 pub(super) const LOOKS_OF_CPU: u64 = 33;
@@ -79,8 +79,7 @@ impl Patience {
     }
 
     /// A patience with this `price`, for which capacity is never scarce.
-    #[cfg(test)]
-    pub(crate) fn of(price: Nanos, rest: Nanos) -> Patience {
+    pub fn of(price: Nanos, rest: Nanos) -> Patience {
         Patience { price, rest, scarce_from: usize::MAX }
     }
 

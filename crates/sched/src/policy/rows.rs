@@ -8,8 +8,8 @@ use super::{
 use crate::auto::{Auto, Decision};
 use crate::interface::Topology;
 use crate::ladder::Ladders;
-use crate::tuning::Tuning;
 use crate::time::Nanos;
+use crate::tuning::Tuning;
 
 /// Every policy of a server, in the order of help and error messages.
 pub const ROWS: &[Entry] = &[

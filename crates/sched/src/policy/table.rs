@@ -2,8 +2,8 @@
 
 use super::Policy;
 use super::rows::ROWS;
-use crate::tuning::Tuning;
 use crate::time::Nanos;
+use crate::tuning::Tuning;
 use std::fmt;
 use std::str::FromStr;
 

@@ -148,7 +148,7 @@ fn contains(segments: &[String], banned: &str) -> bool {
     segments.windows(banned.len()).any(|window| window.iter().zip(&banned).all(matches))
 }
 
-/// `src/net/socket.rs` is `net::socket`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's
+/// `src/server/cores.rs` is `server::cores`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's
 /// roots are nothing.
 pub(crate) fn module_of(path: &str) -> Vec<String> {
     let segments = path.trim_end_matches(".rs").split('/');

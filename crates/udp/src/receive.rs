@@ -2,9 +2,10 @@
 
 use super::io::{BATCH, Io};
 use super::socket::Socket;
-use crate::fate::ReceiveError;
-use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
+use forebay_base::fate::ReceiveError;
+use forebay_base::time::Nanos;
+use forebay_clock as clock;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::in6_pktinfo;

@@ -6,8 +6,8 @@
 
 use super::network::Network;
 use super::receive::Datagram;
-use crate::fate::Malformed;
 use arc_swap::{ArcSwap, Guard};
+use forebay_base::fate::Malformed;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 use std::io;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::net::{Group, Io};
+use crate::{Group, Io};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 

@@ -9,7 +9,7 @@
 //! allowance per second, if configured, is saved for up to [`KEPT`] seconds, as in a token bucket.
 
 use super::gate::SourcePrefix;
-use crate::time::{Nanos, TokenBucket};
+use forebay_base::time::{Nanos, TokenBucket};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::net::io::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::io::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 
 fn opened(workers: usize, io: Io) -> Group {
     Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], workers, io).expect("a free port")

@@ -1,6 +1,6 @@
 //! `--io`, how datagrams are received, and the sizes of batches and buffers.
 
-use crate::fate::labels;
+use forebay_base::fate::labels;
 
 labels! {
     /// How datagrams are received from the kernel. Sending is the same for all.

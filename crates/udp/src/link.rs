@@ -4,7 +4,8 @@ use super::io::Io;
 use super::receive::{Datagram, Joins, Receiver};
 use super::send::{Message, Outcomes, Sender};
 use super::socket::Socket;
-use crate::time::{Nanos, ThreadUse, clock};
+use forebay_base::time::{Nanos, ThreadUse};
+use forebay_clock as clock;
 use std::io;
 
 /// One worker's access to sockets and to its clock.

@@ -9,10 +9,10 @@ mod batched;
 
 use super::io::SEND_BATCH_MAX;
 use super::socket::Socket;
-use crate::fate::Unsent;
-use crate::time::{Breaker, Nanos};
 use arrayvec::ArrayVec;
 use batched::Batched;
+use forebay_base::fate::Unsent;
+use forebay_base::time::{Breaker, Nanos};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::{IpAddr, SocketAddr};

@@ -122,7 +122,7 @@ impl Group {
         })
     }
 
-    /// Makes them sockets of a [transport protocol](crate::Service::TRANSPORT).
+    /// Makes them sockets of a transport protocol (`Service::TRANSPORT`).
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,8 +1,8 @@
 //! The kernel's sending calls.
 
 use super::{Backend, Call, GsoPlan, Message};
-use crate::net::io::SEND_BATCH_MAX;
-use crate::net::socket::Socket;
+use crate::io::SEND_BATCH_MAX;
+use crate::socket::Socket;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
 use nix::errno::Errno;

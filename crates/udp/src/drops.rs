@@ -135,8 +135,8 @@ fn udp_counts(snmp: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::io::Io;
-    use crate::net::socket::Group;
+    use crate::io::Io;
+    use crate::socket::Group;
     use nix::errno::Errno;
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 

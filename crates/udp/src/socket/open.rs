@@ -1,6 +1,6 @@
 //! Opens sockets, and sets their options.
 
-use crate::net::io::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::io::{Io, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Domain, Protocol, SockRef, Type};

@@ -2,7 +2,7 @@
 //! datagram sent is received or counted as dropped.
 
 use super::*;
-use crate::net::{Drops, Group, Io, dropped_by_others};
+use crate::{Drops, Group, Io, dropped_by_others};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
