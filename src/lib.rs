@@ -11,12 +11,16 @@
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: the interface that a service implements, and the bench service
 //!   (`handler::builtin`) with its protocol (`wire`);
-//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches); neither imports the
-//!   other;
-//! - `sched`: the policies, and the worker as a state machine without input and output;
+//! - `runtime`: threads, sleeping, continuations;
 //! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
 //! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
-//!   `queue`, `trace`, [`metrics`], [`fate`], [`time`].
+//!   `queue`, `trace`, [`metrics`].
+//!
+//! Below these are crates, which know nothing of this one:
+//!
+//! - `forebay-udp`: sockets and batches;
+//! - `forebay-sched`: the policies, and the worker as a state machine without input and output;
+//! - `forebay-clock`: the clocks; `forebay-base`: what [`fate`] and [`time`] show.
 //!
 //! # Glossary
 //!
