@@ -148,8 +148,8 @@ fn contains(segments: &[String], banned: &str) -> bool {
     segments.windows(banned.len()).any(|window| window.iter().zip(&banned).all(matches))
 }
 
-/// `src/server/cores.rs` is `server::cores`, and `loadgen/src/text.rs` is `loadgen::text`; Forebay's
-/// roots are nothing.
+/// `src/server/cores.rs` is `server::cores`, and `loadgen/src/text.rs` is `loadgen::text`;
+/// Forebay's roots are nothing.
 pub(crate) fn module_of(path: &str) -> Vec<String> {
     let segments = path.trim_end_matches(".rs").split('/');
     let segments = segments.filter(|segment| !matches!(*segment, "src" | "mod" | "lib" | "main"));
