@@ -22,6 +22,8 @@ use std::thread::{self, JoinHandle};
 /// assert_eq!(server.stop()?.totals.fates.answered, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
+#[must_use = "dropping it stops the server"]
 pub struct Running {
     /// The first address where requests arrive.
     pub address: SocketAddr,

@@ -35,6 +35,7 @@ use std::{fmt, io};
 /// A server that listens but does not serve yet.
 ///
 /// Requests that arrive before [`Server::run`] wait in the sockets.
+#[must_use = "dropping it closes its sockets"]
 pub struct Server {
     pub(super) start: Start,
     announced: bool,

@@ -16,6 +16,7 @@ use std::{fmt, io, thread};
 
 /// A runtime: threads that run tasks. It dereferences to its [`Spawner`]. Dropping it shuts it down
 /// and waits for all tasks.
+#[must_use = "dropping it shuts the runtime down"]
 pub struct Runtime {
     spawner: Spawner,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
