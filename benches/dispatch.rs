@@ -171,7 +171,7 @@ fn called<H: Handler>(handler: &H, request: &[u8], count: usize) -> Duration {
     let start = clock::now();
     for _ in 0..count {
         let bytes = black_box(request);
-        let arrival = Arrival::new(bytes, peer, peer, Nanos::ZERO);
+        let arrival = Arrival::at(bytes, peer, peer, Nanos::ZERO);
         let admitted = handler.admit(&arrival).ok().expect("a request");
         let mut reply = Reply::new(&mut buffer);
         let done = pin!(handler.handle(Request::new(&arrival, &admitted.ticket), &mut reply)).poll(&mut context);

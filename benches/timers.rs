@@ -64,14 +64,14 @@ impl Service for &Bench {
             }
             Event::Datagram(request) if request.bytes()[0] == b'i' => {
                 for key in 0..IDLE_KEYS {
-                    out.at(key, Some(now.plus(Nanos::from_secs(3_600)))).expect("there is room");
+                    out.at(key, clock::instant(now.plus(Nanos::from_secs(3_600)))).expect("there is room");
                 }
                 self.armed.fetch_add(IDLE_KEYS, Ordering::Relaxed);
             }
             Event::Datagram(_) => {
                 *next = (0..KEYS).map(|key| now.plus(PERIOD).plus(Nanos::from_millis(10 * key))).collect();
                 for (key, next) in (0..).zip(next) {
-                    out.at(key, Some(*next)).expect("there is room");
+                    out.at(key, clock::instant(*next)).expect("there is room");
                 }
                 self.armed.fetch_add(KEYS, Ordering::Relaxed);
             }
@@ -80,7 +80,7 @@ impl Service for &Bench {
                 let late = now.minus(*next).get();
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).record(late).expect("any number");
                 *next = next.plus(PERIOD);
-                out.at(key, Some(*next)).expect("there is room");
+                out.at(key, clock::instant(*next)).expect("there is room");
             }
             _ => {}
         }

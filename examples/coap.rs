@@ -9,15 +9,18 @@
 //! 'coap://127.0.0.1/factors?91'`. `--help` lists the other settings; deploy/README.md installs it
 //! as a service.
 
+#![allow(clippy::disallowed_methods, reason = "the library has a clock of its own, and a service std's")]
+
 use forebay::clap;
 use forebay::fate::{Malformed, Refused, Status};
 use forebay::handler::{Once, Transmit, Unserved};
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Service, checkpoint};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 const CONFIRMABLE: u8 = 0;
 const NON_CONFIRMABLE: u8 = 1;
@@ -60,12 +63,12 @@ fn up_to_ten_seconds(text: &str) -> Result<Nanos, String> {
 }
 
 struct Coap {
-    slow: Nanos,
+    slow: Duration,
 }
 
 /// A message that is sent at a time of its own.
 struct Later {
-    at: Nanos,
+    at: Instant,
     client: SocketAddr,
     local: SocketAddr,
     message: Vec<u8>,
@@ -144,7 +147,7 @@ impl Service for Coap {
             (GET, [b"slow"]) if message.kind == CONFIRMABLE => {
                 // Where there is no room, there is no answer: a CoAP client asks again.
                 if later.len() < LATER_MAX {
-                    let at = clock::now().plus(self.slow);
+                    let at = Instant::now() + self.slow;
                     let message = message.answer(NON_CONFIRMABLE, CONTENT, "at last");
                     later.push_back(Later { at, client: request.peer(), local: request.local(), message });
                     let _ = out.at(0, later[0].at);
@@ -174,7 +177,7 @@ impl Message<'_> {
 
 /// Sends the contents whose time has come.
 fn send_due(later: &mut VecDeque<Later>, out: &mut Out<'_>) {
-    while later.front().is_some_and(|first| first.at <= clock::now())
+    while later.front().is_some_and(|first| first.at <= Instant::now())
         && let Some(first) = later.pop_front()
     {
         // What may not be sent is as good as lost in the network.
@@ -242,9 +245,9 @@ fn main() -> ExitCode {
     let (amplification, allowance) = (("amplification", "4"), ("amplification-allowance", "64"));
     let defaults = [("listen", "127.0.0.1:5683"), amplification, allowance, ("policy", "levels")];
     forebay::main(&defaults, |flags: Flags, bind| {
-        let coap = Coap { slow: flags.slow };
+        let coap = Coap { slow: flags.slow.into() };
         // For this time a client may repeat a message, which then counts as the same message
         // (section 4.5).
-        bind()?.run(&Once::new(coap).keeping(1_024, Nanos::from_secs(247)))
+        bind()?.run(&Once::new(coap).keeping(1_024, Duration::from_secs(247)))
     })
 }

@@ -14,6 +14,8 @@
 //! `cargo run --example sessions -- --idle 60s`: sessions end after 60 s of silence. The key may
 //! stand in the environment or in a file, so that no command line shows it.
 
+#![allow(clippy::disallowed_methods, reason = "the library has a clock of its own, and a service std's")]
+
 use forebay::clap;
 use forebay::fate::{Malformed, Refused};
 use forebay::handler::Transmit;
@@ -28,6 +30,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const TAG: usize = 32;
 /// A cookie is valid for this long, and as long again.
@@ -106,9 +109,9 @@ impl Sessions {
     }
 
     /// The time at which a session ends that is silent from now on.
-    fn end(&self) -> Nanos {
+    fn end(&self) -> Instant {
         // Ordering: relaxed, it stands for itself.
-        clock::now().plus(Nanos::new(self.idle.load(Ordering::Relaxed)))
+        Instant::now() + Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
     /// The key of the session `id`.

@@ -9,6 +9,7 @@
 //! `cargo run --example tracker -- 127.0.0.1:6969`
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
+#![allow(clippy::disallowed_methods, reason = "the library has a clock of its own, and a service std's")]
 
 use forebay::fate::{Malformed, Refused};
 use forebay::handler::{Transmit, Unserved};
@@ -17,6 +18,7 @@ use forebay::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Server, S
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 const PROTOCOL: u64 = 0x0417_2710_1980;
 // Actions, and events of an announcement.
@@ -28,7 +30,7 @@ const COMPLETED: u32 = 1;
 const STOPPED: u32 = 3;
 
 /// How often clients announce themselves. A peer that has missed two announcements is forgotten.
-const INTERVAL: Nanos = Nanos::from_secs(1_800);
+const INTERVAL: Duration = Duration::from_secs(1_800);
 /// A connection ID is valid for one to two of these times.
 const EPOCH: Nanos = Nanos::from_secs(120);
 /// The longest answer, which fits into one packet of any network: 230 peers, over IPv6 76.
@@ -63,7 +65,7 @@ struct Swarm {
 struct Peer {
     address: SocketAddr,
     seeds: bool,
-    seen: Nanos,
+    seen: Instant,
 }
 
 /// A scrape whose shard waits for others.
@@ -108,14 +110,14 @@ impl Tracker {
     }
 
     fn announce(&self, shard: &mut Shard, request: &Request<'_>, out: &mut Out<'_>) {
-        let (bytes, now) = (request.bytes(), clock::now());
+        let (bytes, now) = (request.bytes(), Instant::now());
         let (hash, port) = (hash_at(bytes, 16), u16::from_be_bytes([bytes[96], bytes[97]]));
         let address = SocketAddr::new(request.peer().ip(), port);
         if shard.swarms.len() >= SWARMS_MAX && !shard.swarms.contains_key(&hash) {
             return;
         }
         if shard.swarms.is_empty() {
-            let _ = out.at(0, Some(now.plus(INTERVAL)));
+            let _ = out.at(0, now + INTERVAL);
         }
         let swarm = shard.swarms.entry(hash).or_default();
         swarm.peers.retain(|peer| peer.address != address);
@@ -123,7 +125,7 @@ impl Tracker {
         swarm.completed += u32::from(event == COMPLETED);
         let [seeders, _, leechers] = swarm.counts();
         let reply = out.reply();
-        let head = [ANNOUNCE, u32_at(bytes, 12), (INTERVAL.get() / 1_000_000_000) as u32, leechers, seeders];
+        let head = [ANNOUNCE, u32_at(bytes, 12), INTERVAL.as_secs() as u32, leechers, seeders];
         let _ = head.iter().try_for_each(|word| reply.put(&word.to_be_bytes()));
         // Different clients get different peers first.
         let begin = self.keys.hash_one(address) as usize % swarm.peers.len().max(1);
@@ -227,14 +229,14 @@ impl Service for Tracker {
             },
             // Also forgets a scrape whose message was lost.
             Event::Timer(_) => {
-                let now = clock::now();
+                let now = Instant::now();
                 for swarm in shard.swarms.values_mut() {
-                    swarm.peers.retain(|peer| peer.seen.plus(INTERVAL.times(2)) > now);
+                    swarm.peers.retain(|peer| peer.seen + 2 * INTERVAL > now);
                 }
                 shard.swarms.retain(|_, swarm| !swarm.peers.is_empty());
                 shard.scrapes.clear();
                 if !shard.swarms.is_empty() {
-                    let _ = out.at(0, Some(now.plus(INTERVAL)));
+                    let _ = out.at(0, now + INTERVAL);
                 }
             }
             _ => {}

@@ -59,7 +59,7 @@ use std::task::{Context, Poll};
 /// # let mut buffer = [0; 8];
 /// # let mut reply = Reply::new(&mut buffer);
 /// # let peer = ([127, 0, 0, 1], 9).into();
-/// # let arrival = forebay::Arrival::new(b"100?", peer, peer, forebay::time::Nanos::ZERO);
+/// # let arrival = forebay::Arrival::new(b"100?", peer, peer, std::time::Instant::now());
 /// # let request = Request::new(&arrival, &());
 /// # let done = pin!(Primes.handle(request, &mut reply)).poll(&mut Context::from_waker(Waker::noop()));
 /// # assert_eq!((done, reply.len()), (Poll::Ready(()), 2));

@@ -3,7 +3,6 @@
 
 use super::Full;
 use crate::runtime::continuation::{self, Outcome, Resume, Waits, help};
-use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,8 +70,8 @@ where
 /// How long work that is given to a helper thread now is expected to wait. This is the number of
 /// pieces that wait, times the recent time between the starts of two. With it, a service can refuse
 /// early what would come too late.
-pub fn aside_wait() -> Nanos {
-    continuation::expected_wait()
+pub fn aside_wait() -> Duration {
+    continuation::expected_wait().into()
 }
 
 /// Waits for `duration` without keeping a worker. Precise to 1 to 2 ms.

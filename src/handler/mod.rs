@@ -30,10 +30,10 @@
 //!     }
 //! }
 //!
-//! # use forebay::time::Nanos;
+//! # use std::time::Instant;
 //! let peer = ([192, 0, 2, 1], 5_000).into();
-//! assert!(Sums.admit(&Arrival::new(b"?\x01\x02", peer, peer, Nanos::ZERO)).is_ok());
-//! assert!(Sums.admit(&Arrival::new(b"=\x03", peer, peer, Nanos::ZERO)).is_err());
+//! assert!(Sums.admit(&Arrival::new(b"?\x01\x02", peer, peer, Instant::now())).is_ok());
+//! assert!(Sums.admit(&Arrival::new(b"=\x03", peer, peer, Instant::now())).is_err());
 //! ```
 
 #[cfg_attr(doc, doc(hidden))]

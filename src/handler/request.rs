@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A datagram that has arrived and is not admitted yet.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,14 @@ pub struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// A datagram from `peer` to `local`; also for tests of handlers.
-    pub fn new(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Nanos) -> Arrival<'a> {
+    /// A datagram from `peer` to `local`, for tests of handlers.
+    pub fn new(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Instant) -> Arrival<'a> {
+        Arrival { bytes, peer, local, arrived_at: clock::at(arrived_at) }
+    }
+
+    /// A datagram that came at a time of the clock.
+    #[inline]
+    pub(crate) fn at(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Nanos) -> Arrival<'a> {
         Arrival { bytes, peer, local, arrived_at }
     }
 
@@ -55,10 +61,9 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// When the datagram reached the socket, by the kernel's receive stamp, as [`clock::now`]
-    /// counts.
-    pub fn arrived_at(&self) -> Nanos {
-        self.arrived_at
+    /// When the datagram reached the socket, by the kernel's receive stamp.
+    pub fn arrived_at(&self) -> Instant {
+        clock::instant(self.arrived_at)
     }
 
     /// When the datagram reached the socket, as wall-clock time, for protocols such as NTP that
@@ -320,10 +325,9 @@ impl<'a, T> Request<'a, T> {
         self.ecn
     }
 
-    /// When the answer becomes worthless, as [`clock::now`](crate::time::clock::now) counts; `None`
-    /// = no deadline.
-    pub fn expires_at(&self) -> Option<Nanos> {
-        self.expires_at
+    /// When the answer becomes worthless; `None` = no deadline.
+    pub fn expires_at(&self) -> Option<Instant> {
+        self.expires_at.map(clock::instant)
     }
 
     /// The class that [`Handler::admit`](super::Handler::admit) put the request into.

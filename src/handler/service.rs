@@ -4,10 +4,11 @@ use super::outgoing::Way;
 use super::{Admitted, Arrival, Full, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::fate::{self, CLASSES};
 use crate::runtime::continuation::{Events, help};
-use crate::time::Nanos;
+use crate::time::clock;
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A service with state that outlives a request: sessions, connections, accounts, a cache.
 ///
@@ -163,9 +164,7 @@ impl<'a> Out<'a> {
     }
 
     /// Sets the timer `key` of the shard to `when`, in place of its earlier time. The shard then
-    /// gets [`Event::Timer`]. `when` is a time of [`clock::now`](crate::time::clock::now), or of an
-    /// [`Instant`](std::time::Instant) by [`clock::at`](crate::time::clock::at). `None` stops the
-    /// timer, even if it is already due.
+    /// gets [`Event::Timer`]. `None` stops the timer, even if it is already due.
     ///
     /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
     /// that gives way to fresh ones. It waits for up to half a second more while datagrams that
@@ -176,9 +175,9 @@ impl<'a> Out<'a> {
     ///
     /// # Errors
     /// [`Full`] if `key` is new and the shard has 16,384 timers already, or without shards.
-    pub fn at(&mut self, key: u64, when: impl Into<Option<Nanos>>) -> Result<(), Full> {
+    pub fn at(&mut self, key: u64, when: impl Into<Option<Instant>>) -> Result<(), Full> {
         let (events, shard) = self.events.ok_or(Full(()))?;
-        events.set(shard, key, when.into()).then_some(()).ok_or(Full(()))
+        events.set(shard, key, when.into().map(clock::at)).then_some(()).ok_or(Full(()))
     }
 
     /// Gives `state` to the shard of the same number in the successor. It arrives there as an

@@ -13,7 +13,7 @@
 #[cfg(not(test))]
 pub(crate) use forebay_clock::use_of_thread;
 #[doc(inline)]
-pub use forebay_clock::{at, realtime};
+pub use forebay_clock::{at, instant, realtime};
 #[cfg(not(test))]
 #[doc(inline)]
 pub use forebay_clock::{now, of_thread};

@@ -12,7 +12,7 @@ use forebay_base::time::{Nanos, ThreadUse};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Monotonic time since the first reading of this clock in this process.
 #[inline]
@@ -27,6 +27,15 @@ pub fn now() -> Nanos {
 pub fn at(instant: Instant) -> Nanos {
     instant.saturating_duration_since(start().1).into()
 }
+
+/// The instant of `time`, a time of [`now`].
+pub fn instant(time: Nanos) -> Instant {
+    let far = || start().1 + Duration::from_secs(FAR);
+    start().1.checked_add(time.into()).unwrap_or_else(far)
+}
+
+/// What counts as never, in seconds: a century. Not every `Instant` has room for `Nanos::MAX`.
+const FAR: u64 = 100 * 365 * 24 * 3_600;
 
 /// When the clock of [`now`] started, as a number and as an `Instant`.
 #[inline]
@@ -87,6 +96,10 @@ mod tests {
     fn an_instant_is_a_time_of_the_clock() {
         let (before, instant, after) = (now(), Instant::now(), now());
         assert!(before <= at(instant) && at(instant) <= after);
-        assert_eq!(at(instant - std::time::Duration::from_hours(1)), Nanos::ZERO);
+        assert_eq!(at(instant - Duration::from_secs(3_600)), Nanos::ZERO);
+        for time in [Nanos::ZERO, before, Nanos::from_secs(1 << 30)] {
+            assert_eq!(at(super::instant(time)), time);
+        }
+        assert!(at(super::instant(Nanos::MAX)) > Nanos::from_secs(FAR - 1));
     }
 }

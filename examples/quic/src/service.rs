@@ -7,25 +7,25 @@ use crate::streams::Streams;
 use forebay::fate::{CLASSES, Malformed};
 use forebay::handler::{GiveUp, Panicked, aside_wait};
 use forebay::server::Counter;
-use forebay::time::Nanos;
 use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The most handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
 
 /// The wait for a helper thread from which on no handshake of an unproven address begins. Helper
 /// threads take five times as much. So a client that proves its address finds room.
-const WAIT_MAX: Nanos = Nanos::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The wait from which on clients are not asked for a proof either.
-const WAIT_MAX_RETRY: Nanos = Nanos::from_millis(250);
+const WAIT_MAX_RETRY: Duration = Duration::from_millis(250);
 
 /// The wait from which on a client that was refused before is refused again. It has waited for a
 /// second already, so those that are still in time go first.
-const WAIT_MAX_AGAIN: Nanos = Nanos::from_millis(50);
+const WAIT_MAX_AGAIN: Duration = Duration::from_millis(50);
 
 /// QUIC connections in shards.
 pub struct Quic {
@@ -197,6 +197,7 @@ impl forebay::Service for Quic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::now;
     use crate::ids::{Ids, Named};
     use crate::shard::CONNECTIONS_MAX;
     use forebay::Service;
@@ -305,7 +306,7 @@ mod tests {
         let quic = quic(1);
         let id = Ids::new(quic.maker.routes.clone(), Named { shard: 77, place: 3 }).generate_cid();
         let peer = ([192, 0, 2, 1], 9).into();
-        let admitted = |bytes: &[u8]| format!("{:?}", quic.admit(&Arrival::new(bytes, peer, peer, Nanos::ZERO)));
+        let admitted = |bytes: &[u8]| format!("{:?}", quic.admit(&Arrival::new(bytes, peer, peer, now())));
         let known = admitted(&[&[0x41], &id[..], &[9; 40]].concat());
         assert!(known.contains("validated: true") && known.contains("Number(77)"), "{known}");
         let initial = [&[0xc3, 0, 0, 0, 1, 8][..], &[7; 1_194]].concat();

@@ -4,7 +4,6 @@ use crate::client::{Client, Datagram, Maker, Returned, now};
 use crate::ids::{self, NOWHERE, Named};
 use forebay::Out;
 use forebay::server::Gauge;
-use forebay::time::clock;
 use quinn_proto::{ConnectionId, Endpoint};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -217,7 +216,7 @@ impl Shard {
         let due = connection.and_then(|connection| connection.poll_timeout());
         if due != client.due {
             client.due = due;
-            out.at(place.into(), due.map(clock::at)).expect("a shard has fewer connections than it may have timers");
+            out.at(place.into(), due).expect("a shard has fewer connections than it may have timers");
         }
     }
 
@@ -254,7 +253,7 @@ impl Drop for GoesOn<'_, '_> {
     fn drop(&mut self) {
         // What has panicked would panic again.
         if !self.is_done && !thread::panicking() {
-            let _ = self.out.at(self.place.into(), clock::now());
+            let _ = self.out.at(self.place.into(), now());
         }
     }
 }

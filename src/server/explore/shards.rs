@@ -81,7 +81,7 @@ impl Sharded {
                 }
                 3 | 4 => {
                     let when = clock::now().plus(US(u64::from(*act) % 32));
-                    out.at(key, Some(when)).expect("there is room");
+                    out.at(key, clock::instant(when)).expect("there is room");
                     if self.flaw != Some(Flaw::Unarmed) {
                         self.model().armed.insert((shard, key), when);
                     }

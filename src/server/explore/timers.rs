@@ -44,7 +44,7 @@ impl Service for Sessions {
                 let (shard, ms) = request.bytes().split_first().expect("a request has a shard");
                 in_virtual_time::pass(MS(ms.iter().map(|part| u64::from(*part) * 20).sum()));
                 if *shard < SESSIONS {
-                    out.at(0, clock::now().plus(EXPIRES)).expect("there is room");
+                    out.at(0, clock::instant(clock::now().plus(EXPIRES))).expect("there is room");
                 }
             }
             handler::Event::Timer(_) => {

@@ -162,7 +162,7 @@ impl Envelope {
     /// The datagram that is in `bytes`, as its handler sees it.
     pub(crate) fn arrival<'a>(&self, bytes: &'a [u8]) -> Arrival<'a> {
         let Source { peer, local, .. } = self.source;
-        Arrival::new(&bytes[..self.request_len], peer, local, self.stay.came_at)
+        Arrival::at(&bytes[..self.request_len], peer, local, self.stay.came_at)
     }
 }
 

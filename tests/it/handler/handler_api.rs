@@ -56,8 +56,8 @@ impl Handler for Informed {
             _ => {}
         }
         let age = now().duration_since(request.time_of_arrival()).expect("it has come");
-        assert!(age < Duration::from_secs(20) && request.arrived_at() <= clock::now());
-        let left = request.expires_at().expect("a deadline").minus(clock::now());
+        assert!(age < Duration::from_secs(20) && clock::at(request.arrived_at()) <= clock::now());
+        let left = clock::at(request.expires_at().expect("a deadline")).minus(clock::now());
         assert!(left > Nanos::from_secs(5) && left <= Nanos::from_secs(30));
         assert_eq!((request.class(), request.ticket().0), (1, request.bytes().len()));
         assert!(request.worker() < 2);

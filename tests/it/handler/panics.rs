@@ -181,7 +181,7 @@ impl<const SHARDS: usize> Service for Sharded<SHARDS> {
                     *state = Some(Bomb);
                     Ok(())
                 }
-                b't' => out.at(1, clock::now()).map_err(drop),
+                b't' => out.at(1, clock::instant(clock::now())).map_err(drop),
                 b'm' => out.teller().tell(out.shard(), ()).map_err(drop),
                 b'M' | b'l' => out.teller().tell(out.shard(), Bomb).map_err(drop),
                 _ => Ok(()),

@@ -43,7 +43,7 @@ impl Service for Sends {
         match request.bytes()[0] {
             b'a' => {
                 *last = Some(peer);
-                out.at(0, Some(clock::now().plus(Nanos::from_millis(5)))).expect("there is room");
+                out.at(0, clock::instant(clock::now().plus(Nanos::from_millis(5)))).expect("there is room");
             }
             b'e' => out.send(peer, proven(&LONG).segments(500).ecn(request.ecn())).expect("there is room"),
             b's' => out.send(peer, proven(&LONG).segments(300)).expect("there is room"),

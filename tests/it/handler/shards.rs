@@ -131,7 +131,7 @@ impl Service for Later {
                     due.remove(&key)
                 } else {
                     let when = clock::now().plus(after);
-                    out.at(key, Some(when)).expect("there is room");
+                    out.at(key, clock::instant(when)).expect("there is room");
                     due.insert(key, when)
                 };
                 out.reply().put(&[was_armed.is_some().into(), request.bytes()[1]]).expect("there is room");
@@ -224,7 +224,7 @@ impl Service for GivesWay {
                 write!(out.reply(), "{ended}").expect("there is room");
             }
             Event::Datagram(request) if request.bytes()[0] == b't' => {
-                out.at(0, Some(clock::now().plus(soon))).expect("there is room");
+                out.at(0, clock::instant(clock::now().plus(soon))).expect("there is room");
             }
             Event::Datagram(_) => {
                 sleep(soon).await;

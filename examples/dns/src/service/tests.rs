@@ -1,6 +1,6 @@
 use super::*;
 use crate::keys::Algorithm;
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -29,7 +29,7 @@ pub(crate) fn question(payload: u16, dnssec_ok: bool, padding: u16) -> Vec<u8> {
 
 fn arrival(bytes: &[u8]) -> Arrival<'_> {
     let local = |port| ([127, 0, 0, 1], port).into();
-    Arrival::new(bytes, local(1_000), local(53), Nanos::ZERO)
+    Arrival::new(bytes, local(1_000), local(53), clock::instant(Nanos::ZERO))
 }
 
 /// The answer in at most `room` bytes.
