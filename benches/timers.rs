@@ -38,6 +38,7 @@ impl Service for &Bench {
     type Ticket = ();
     /// When each key fires next.
     type Shard = Vec<Nanos>;
+    type Message = std::convert::Infallible;
 
     /// A long request delays the timers of its shard, so it has a shard without keys.
     const SHARDS: usize = SHARDS + WORKERS;

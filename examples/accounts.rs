@@ -24,6 +24,7 @@ impl Service for Accounts {
     type Ticket = u32;
     /// The balances, by the address of the owner.
     type Shard = HashMap<SocketAddr, u64>;
+    type Message = std::convert::Infallible;
 
     fn shard(&self, _: usize) -> HashMap<SocketAddr, u64> {
         HashMap::new()

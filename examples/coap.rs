@@ -91,6 +91,7 @@ impl Service for Coap {
     type Ticket = ();
     /// The contents to send later, the earliest first.
     type Shard = VecDeque<Later>;
+    type Message = std::convert::Infallible;
 
     const REASON_NAMES: &'static [&'static str] = &["ping", "format"];
 

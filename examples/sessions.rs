@@ -162,6 +162,7 @@ fn end(id: u64, session: &Session, out: &mut Out<'_>) {
 impl Service for Sessions {
     type Ticket = ();
     type Shard = Shard;
+    type Message = std::convert::Infallible;
 
     const HEARS_STOP: bool = true;
     const REASON_NAMES: &'static [&'static str] = &["cookie"];

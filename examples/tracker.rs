@@ -109,7 +109,7 @@ impl Tracker {
         (self.keys.hash_one(hash) % Self::SHARDS as u64) as u32
     }
 
-    fn announce(&self, shard: &mut Shard, request: &Request<'_>, out: &mut Out<'_>) {
+    fn announce(&self, shard: &mut Shard, request: &Request<'_>, out: &mut Out<'_, Between>) {
         let (bytes, now) = (request.bytes(), Instant::now());
         let (hash, port) = (hash_at(bytes, 16), u16::from_be_bytes([bytes[96], bytes[97]]));
         let address = SocketAddr::new(request.peer().ip(), port);
@@ -148,7 +148,7 @@ impl Tracker {
     }
 
     /// Asks the shards of all swarms, perhaps also this shard.
-    fn scrape(&self, shard: &mut Shard, request: &Request<'_>, out: &Out<'_>) {
+    fn scrape(&self, shard: &mut Shard, request: &Request<'_>, out: &Out<'_, Between>) {
         let bytes = request.bytes();
         let hashes = bytes[16..].chunks_exact(20).take(SCRAPED_MAX);
         if shard.scrapes.len() >= SCRAPES_MAX {
@@ -174,6 +174,7 @@ impl Tracker {
 impl Service for Tracker {
     type Ticket = ();
     type Shard = Shard;
+    type Message = Between;
 
     const REASON_NAMES: &'static [&'static str] = &["connection"];
 
@@ -199,7 +200,7 @@ impl Service for Tracker {
         Ok(Admitted::new(()).shard(self.shard_of(&hash)).validated(true).reply_limit(ANSWER_MAX))
     }
 
-    async fn handle(&self, shard: &mut Shard, event: Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Between>, out: &mut Out<'_, Between>) {
         match event {
             Event::Datagram(request) => match u32_at(request.bytes(), 8) {
                 CONNECT => {
@@ -210,23 +211,20 @@ impl Service for Tracker {
                 ANNOUNCE => self.announce(shard, &request, out),
                 _ => self.scrape(shard, &request, out),
             },
-            Event::Message(message) => match message.downcast().map(|message| *message) {
-                Ok(Between::Ask { hash, shard: asking, scrape, place }) => {
-                    let counts = shard.swarms.get(&hash).map(Swarm::counts).unwrap_or_default();
-                    let _ = out.teller().tell(asking, Between::Tell { scrape, place, counts });
+            Event::Message(Between::Ask { hash, shard: asking, scrape, place }) => {
+                let counts = shard.swarms.get(&hash).map(Swarm::counts).unwrap_or_default();
+                let _ = out.teller().tell(asking, Between::Tell { scrape, place, counts });
+            }
+            Event::Message(Between::Tell { scrape, place, counts }) => {
+                let Some(waiting) = shard.scrapes.get_mut(&scrape) else { return };
+                let counts = counts.map(u32::to_be_bytes).concat();
+                waiting.answer[8 + 12 * place..][..12].copy_from_slice(&counts);
+                waiting.missing -= 1;
+                if let Some(done) = (waiting.missing == 0).then(|| shard.scrapes.remove(&scrape)).flatten() {
+                    let answer = Transmit::new(&done.answer).from(done.local).validated();
+                    let _ = out.send(done.client, answer);
                 }
-                Ok(Between::Tell { scrape, place, counts }) => {
-                    let Some(waiting) = shard.scrapes.get_mut(&scrape) else { return };
-                    let counts = counts.map(u32::to_be_bytes).concat();
-                    waiting.answer[8 + 12 * place..][..12].copy_from_slice(&counts);
-                    waiting.missing -= 1;
-                    if let Some(done) = (waiting.missing == 0).then(|| shard.scrapes.remove(&scrape)).flatten() {
-                        let answer = Transmit::new(&done.answer).from(done.local).validated();
-                        let _ = out.send(done.client, answer);
-                    }
-                }
-                Err(_) => {}
-            },
+            }
             // Also forgets a scrape whose message was lost.
             Event::Timer(_) => {
                 let now = Instant::now();

@@ -56,7 +56,8 @@ pub use outgoing::{SendError, Transmit};
 pub use reply::{Full, GiveUp, Overflow, Reply};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, HandedOver, Out, Panicked, Service, Teller};
+pub use service::{Event, Out, Service, Teller};
+pub(crate) use service::{Inherited, event_of};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

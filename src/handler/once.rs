@@ -80,6 +80,7 @@ impl<H> Once<H> {
 impl<S: Service> Service for Once<S> {
     type Ticket = S::Ticket;
     type Shard = S::Shard;
+    type Message = S::Message;
 
     const SHARDS: usize = S::SHARDS;
     const HEARS_STOP: bool = S::HEARS_STOP;
@@ -100,7 +101,12 @@ impl<S: Service> Service for Once<S> {
         Ok(admitted.identity(arrival.identity(arrival.bytes())))
     }
 
-    async fn handle(&self, shard: &mut S::Shard, event: Event<'_, S::Ticket>, out: &mut Out<'_>) {
+    async fn handle(
+        &self,
+        shard: &mut S::Shard,
+        event: Event<'_, S::Ticket, S::Message>,
+        out: &mut Out<'_, S::Message>,
+    ) {
         let identity = match &event {
             Event::Datagram(request) if !self.answers.is_empty() => request.identity(request.bytes()),
             _ => return self.inner.handle(shard, event, out).await,

@@ -77,7 +77,7 @@ pub enum SendError {
 
 crate::time::show_as_text!(SendError);
 
-impl Out<'_> {
+impl<M> Out<'_, M> {
     /// Sends datagrams beside the reply, to any address, from any event. They leave with the
     /// replies of this worker: when the policy takes the worker back at a checkpoint, or when the
     /// event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them, as any
@@ -94,6 +94,7 @@ impl Out<'_> {
     /// impl Service for Next {
     ///     type Ticket = ();
     ///     type Shard = Option<SocketAddr>;
+    ///     type Message = std::convert::Infallible;
     ///
     ///     const SHARDS: usize = 1;
     ///
@@ -111,12 +112,9 @@ impl Out<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`SendError`]; nothing is sent then.
-    ///
-    /// # Panics
-    /// If the service has no shards.
+    /// [`SendError`]; nothing is sent then. Without shards it is always [`SendError::Full`].
     pub fn send(&mut self, to: SocketAddr, transmit: Transmit<'_>) -> Result<(), SendError> {
-        let way = self.way.expect("a service without shards sends replies only");
+        let way = self.way.ok_or(SendError::Full)?;
         let (address, local) = way.source(&to, transmit.from).ok_or(SendError::NoAddress)?;
         BAG.with_borrow_mut(|bag| {
             ANY.set(true);

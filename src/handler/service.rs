@@ -6,7 +6,9 @@ use crate::fate::{self, CLASSES};
 use crate::runtime::continuation::{Events, help};
 use crate::time::clock;
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,6 +36,7 @@ use std::time::Instant;
 /// impl Service for Visits {
 ///     type Ticket = ();
 ///     type Shard = HashMap<SocketAddr, u64>;
+///     type Message = std::convert::Infallible;
 ///
 ///     fn shard(&self, _: usize) -> HashMap<SocketAddr, u64> {
 ///         HashMap::new()
@@ -60,6 +63,10 @@ pub trait Service: Sync {
 
     /// The state of one shard.
     type Shard: Send;
+
+    /// What shards are [told](Teller::tell), also the result of [work aside](Out::aside). `enum`s
+    /// tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for none.
+    type Message: Send + 'static;
 
     /// The number of shards, at most 65,536. The more shards, the fewer requests wait for others of
     /// their shard. With 0, each request gets a new state of its own.
@@ -117,8 +124,8 @@ pub trait Service: Sync {
     fn handle(
         &self,
         shard: &mut Self::Shard,
-        event: Event<'_, Self::Ticket>,
-        out: &mut Out<'_>,
+        event: Event<'_, Self::Ticket, Self::Message>,
+        out: &mut Out<'_, Self::Message>,
     ) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served; see [`Handler::refuse`].
@@ -135,29 +142,34 @@ pub trait Service: Sync {
 /// An event that a shard of a [`Service`] handles.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a, T = ()> {
+pub enum Event<'a, T = (), M = Infallible> {
     /// A request that was admitted.
     Datagram(Request<'a, T>),
     /// The timer of this key is due; see [`Out::at`].
     Timer(u64),
     /// A message to the shard; see [`Teller::tell`].
-    Message(Box<dyn Any + Send>),
+    Message(M),
+    /// Work of [`Out::aside`] panicked, so its result does not come.
+    Panicked,
+    /// What this shard of the predecessor [handed over](Out::hand_over).
+    HandedOver(Vec<u8>),
     /// The server stops, or hands its sockets over; see [`Service::HEARS_STOP`].
     Stopping,
 }
 
 /// The output of [`Service::handle`] for one event.
 #[derive(Debug)]
-pub struct Out<'a> {
+pub struct Out<'a, M = Infallible> {
     pub(crate) reply: Reply<'a>,
     /// The messages and timers of all shards, and the number of this shard, if the service has
     /// shards.
     pub(crate) events: Option<(&'a Arc<Events>, u32)>,
     /// Sends datagrams beside the reply, if the service has shards.
     pub(crate) way: Option<&'a dyn Way>,
+    pub(crate) messages: PhantomData<fn(M)>,
 }
 
-impl<'a> Out<'a> {
+impl<'a, M: Send + 'static> Out<'a, M> {
     /// The reply to the request of [`Event::Datagram`]. It is sent when `handle` ends.
     pub fn reply(&mut self) -> &mut Reply<'a> {
         &mut self.reply
@@ -181,8 +193,8 @@ impl<'a> Out<'a> {
     }
 
     /// Gives `state` to the shard of the same number in the successor. It arrives there as an
-    /// [`Event::Message`] with a [`HandedOver`], once this server has finished its requests. Until
-    /// then the successor's shard serves datagrams without this state.
+    /// [`Event::HandedOver`], once this server has finished its requests. Until then the successor's
+    /// shard serves datagrams without this state.
     ///
     /// # Errors
     /// [`Full`] with `state` if no successor has taken this server's sockets, or if all shards
@@ -201,50 +213,48 @@ impl<'a> Out<'a> {
 
     /// Runs `work` on a helper thread, as [`aside`](super::aside) does, while the shard handles
     /// other events. The result arrives as an [`Event::Message`], even if many messages wait. If
-    /// `work` panics, the message is [`Panicked`].
+    /// `work` panics, an [`Event::Panicked`] arrives.
     ///
     /// # Errors
     /// [`Full`] with `work`, if it would [wait](super::aside_wait) for half a second or longer. The
-    /// same if 1,024 pieces of work wait for each CPU, or the system allows no threads.
-    ///
-    /// # Panics
-    /// If the service has no shards.
-    pub fn aside<W, M>(&self, work: W) -> Result<(), Full<W>>
+    /// same if 1,024 pieces of work wait for each CPU, the system allows no threads, or the service
+    /// has no shards.
+    pub fn aside<W>(&self, work: W) -> Result<(), Full<W>>
     where
         W: FnOnce() -> M + Send + 'static,
-        M: Send + 'static,
     {
-        let (events, shard) = self.events.expect(NO_SHARDS);
+        let Some((events, shard)) = self.events else { return Err(Full(work)) };
         let events = Arc::clone(events);
         let helped = help(work, move |made| match made {
             Ok(made) => events.report(shard, Box::new(made)),
-            Err(_) => events.report(shard, Box::new(Panicked)),
+            Err(_) => events.report(shard, Box::new(WorkPanicked)),
         });
         helped.map(drop).map_err(Full)
     }
 
     /// A [`Teller`], which sends messages to shards of the service. Other threads may use it too,
     /// also after this event.
-    ///
-    /// # Panics
-    /// If the service has no shards.
-    pub fn teller(&self) -> Teller {
-        let (events, _) = self.events.expect(NO_SHARDS);
-        Teller { events: Arc::clone(events) }
+    pub fn teller(&self) -> Teller<M> {
+        Teller { events: self.events.map(|(events, _)| Arc::clone(events)), messages: PhantomData }
     }
 }
 
-const NO_SHARDS: &str = "a service without shards has no messages";
+/// Stands in for the result of work that panicked.
+struct WorkPanicked;
 
-/// The message that replaces a result if the work of [`Out::aside`] panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Panicked;
+/// What a shard of the predecessor handed over, on its way to the shard.
+pub(crate) struct Inherited(pub(crate) Vec<u8>);
 
-/// The message with the state that this shard of the predecessor [handed over](Out::hand_over).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HandedOver(pub Vec<u8>);
+/// The event of what waits for a shard. Queues know no type of message, because a server has one.
+pub(crate) fn event_of<'a, T, M: 'static>(message: Box<dyn Any + Send>) -> Event<'a, T, M> {
+    message.downcast().map(|message| Event::Message(*message)).unwrap_or_else(|other| match other.downcast() {
+        Ok(inherited) => {
+            let Inherited(state) = *inherited;
+            Event::HandedOver(state)
+        }
+        Err(_) => Event::Panicked,
+    })
+}
 
 /// Sends messages to the shards of a running service, from any thread. Cheap to clone.
 ///
@@ -257,12 +267,13 @@ pub struct HandedOver(pub Vec<u8>);
 /// impl Service for Sums {
 ///     type Ticket = ();
 ///     type Shard = u64;
+///     type Message = u64;
 ///
 ///     fn shard(&self, _: usize) -> u64 {
 ///         0
 ///     }
 ///
-///     async fn handle(&self, sum: &mut u64, event: Event<'_>, out: &mut Out<'_>) {
+///     async fn handle(&self, sum: &mut u64, event: Event<'_, (), u64>, out: &mut Out<'_, u64>) {
 ///         match event {
 ///             Event::Datagram(request) => {
 ///                 let (bytes, shard, teller) = (request.bytes().to_vec(), out.shard(), out.teller());
@@ -271,18 +282,25 @@ pub struct HandedOver(pub Vec<u8>);
 ///                     let _ = teller.tell(shard, made); // lost if too many wait
 ///                 });
 ///             }
-///             Event::Message(message) => *sum += *message.downcast::<u64>().expect("there are no others"),
+///             Event::Message(made) => *sum += made,
 ///             _ => {}
 ///         }
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Teller {
-    events: Arc<Events>,
+#[derive(Debug)]
+pub struct Teller<M> {
+    events: Option<Arc<Events>>,
+    messages: PhantomData<fn(M)>,
 }
 
-impl Teller {
+impl<M> Clone for Teller<M> {
+    fn clone(&self) -> Teller<M> {
+        Teller { events: self.events.clone(), messages: PhantomData }
+    }
+}
+
+impl<M: Send + 'static> Teller<M> {
     /// Sends `message` to the shard with this number, modulo [`Service::SHARDS`], as an
     /// [`Event::Message`]. Messages from one thread to one shard arrive in order. They take their
     /// turn in the shard as a request does, and are never shed. Messages that wait together for a
@@ -290,15 +308,20 @@ impl Teller {
     /// messages. Messages that wait when it ends are lost.
     ///
     /// # Errors
-    /// [`Full`] with `message`, if 256 wait for the shard already or the server has stopped.
-    pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), Full<M>> {
-        self.events.tell(shard, message).map_err(Full)
+    /// [`Full`] with `message`, if 256 wait for the shard already, the server has stopped, or the
+    /// service has no shards.
+    pub fn tell(&self, shard: usize, message: M) -> Result<(), Full<M>> {
+        match &self.events {
+            Some(events) => events.tell(shard, message).map_err(Full),
+            None => Err(Full(message)),
+        }
     }
 }
 
 impl<H: Handler> Service for H {
     type Ticket = H::Ticket;
     type Shard = ();
+    type Message = Infallible;
     const SHARDS: usize = 0;
     const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
     const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;

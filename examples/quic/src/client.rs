@@ -5,8 +5,8 @@ use crate::ids::{Ids, Named, Routes};
 use crate::shard::Seat;
 use crate::streams::Streams;
 use bytes::{Bytes, BytesMut};
+use forebay::Request;
 use forebay::handler::Transmit;
-use forebay::{Out, Request};
 use quinn_proto::{
     Connection, ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Event,
     ServerConfig, VarInt,
@@ -223,6 +223,9 @@ impl Inbox {
         waiting.back().is_none_or(|newest| now.saturating_duration_since(newest.at) >= SILENT_MAX)
     }
 }
+
+/// What the events of a shard put out.
+pub type Out<'a> = forebay::Out<'a, Returned>;
 
 /// The result of a helper thread: the connection comes back to its place.
 pub struct Returned {

@@ -1,13 +1,13 @@
 //! The service: finds the connection of each datagram, and decides which connections begin.
 
-use crate::client::{Client, Datagram, Inbox, Maker, Returned};
+use crate::client::{Client, Datagram, Inbox, Maker, Out, Returned};
 use crate::ids::{self, Routes};
 use crate::shard::{Places, Seat, Shard};
 use crate::streams::Streams;
 use forebay::fate::{CLASSES, Malformed};
-use forebay::handler::{GiveUp, Panicked, aside_wait};
+use forebay::handler::{GiveUp, aside_wait};
 use forebay::server::Counter;
-use forebay::{Admitted, Arrival, Event, Out, Rejected, Request};
+use forebay::{Admitted, Arrival, Event, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -152,6 +152,7 @@ fn reply(out: &mut Out<'_>, answer: &[u8]) {
 impl forebay::Service for Quic {
     type Ticket = ();
     type Shard = Shard;
+    type Message = Returned;
 
     const SHARDS: usize = 1_024;
     const HEARS_STOP: bool = true;
@@ -177,17 +178,14 @@ impl forebay::Service for Quic {
         Ok(admitted.validated(routes.named(id).is_some()))
     }
 
-    async fn handle(&self, shard: &mut Shard, event: Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Returned>, out: &mut Out<'_>) {
         match event {
             Event::Datagram(request) => self.receive(shard, request, out).await,
             Event::Timer(key) => shard.fire(key as u16, out).await,
-            Event::Message(message) => match message.downcast::<Returned>() {
-                // In a box, because the server moves the future of every event, and this kind of
-                // event is rare.
-                Ok(returned) => Box::pin(shard.take_back(*returned, out)).await,
-                Err(other) if other.is::<Panicked>() => shard.bury(out),
-                Err(_) => {}
-            },
+            // In a box, because the server moves the future of every event, and this kind of event is
+            // rare.
+            Event::Message(returned) => Box::pin(shard.take_back(returned, out)).await,
+            Event::Panicked => shard.bury(out),
             Event::Stopping => Box::pin(shard.close(out)).await,
             _ => {}
         }
@@ -207,7 +205,7 @@ mod tests {
     use rustls::server::{ClientHello, ResolvesServerCert};
     use rustls::sign::CertifiedKey;
 
-    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a>, &'a mut Out<'a>) -> F) -> usize {
+    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a, (), Returned>, &'a mut Out<'a>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -1,8 +1,7 @@
 //! The connections of one shard.
 
-use crate::client::{Client, Datagram, Maker, Returned, now};
+use crate::client::{Client, Datagram, Maker, Out, Returned, now};
 use crate::ids::{self, NOWHERE, Named};
-use forebay::Out;
 use forebay::server::Gauge;
 use quinn_proto::{ConnectionId, Endpoint};
 use std::collections::{HashMap, VecDeque};

@@ -6,7 +6,7 @@ use super::memory::{LIMITED, MemoryLink, Network};
 use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
 use crate::emulation::overheads::Overheads;
-use crate::handler::{HandedOver, Service};
+use crate::handler::{Inherited, Service};
 use crate::lab::sim::driver::{Driver, VirtualEngine};
 use crate::lab::sim::world::Fault;
 use crate::metrics::WorkerMetrics;
@@ -153,7 +153,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
                 serving.events.permit_hand_over();
                 serving.events.stop(H::HEARS_STOP);
             }
-            Event::Inherit(parts) => assert_eq!(serving.events.inherit(parts, HandedOver), 0, "there is room"),
+            Event::Inherit(parts) => assert_eq!(serving.events.inherit(parts, Inherited), 0, "there is room"),
             // Wakes workers for what is due, as the alarm does.
             Event::Tick => {
                 if serving.events.is_due(*at) && outside.is_empty() {

@@ -6,7 +6,7 @@
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
-use crate::handler::{self, Admitted, Arrival, HandedOver, Out, Rejected, Request, Service, checkpoint};
+use crate::handler::{self, Admitted, Arrival, Out, Rejected, Request, Service, checkpoint};
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 use crate::time::clock::{self, in_virtual_time};
@@ -58,6 +58,8 @@ struct Sharded {
     flaw: Option<Flaw>,
 }
 
+type Told<'a> = Out<'a, (usize, u64)>;
+
 impl Sharded {
     fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().expect("no panic")
@@ -69,7 +71,7 @@ impl Sharded {
         }
     }
 
-    async fn act(&self, shard: usize, request: &Request<'_>, out: &mut Out<'_>) {
+    async fn act(&self, shard: usize, request: &Request<'_>, out: &mut Told<'_>) {
         for act in &request.bytes()[1..] {
             in_virtual_time::pass(US(1));
             let key = u64::from(act % 4);
@@ -91,7 +93,7 @@ impl Sharded {
         }
     }
 
-    fn tell(&self, from: usize, to: usize, out: &Out<'_>) {
+    fn tell(&self, from: usize, to: usize, out: &Told<'_>) {
         let (sent, _) = &mut self.model().told[from][to];
         *sent += 1;
         let number = if self.flaw == Some(Flaw::Swapped) { *sent ^ 1 } else { *sent };
@@ -124,6 +126,8 @@ impl Service for Sharded {
     type Ticket = ();
     /// Its number, and how many events it and its predecessors had.
     type Shard = (usize, u64);
+    /// The shard that sends it, and its number.
+    type Message = (usize, u64);
 
     const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
@@ -136,7 +140,7 @@ impl Service for Sharded {
         Ok(Admitted::new(()).shard(u32::from(arrival.bytes()[0]) % SHARDS as u32))
     }
 
-    async fn handle(&self, state: &mut (usize, u64), event: handler::Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, state: &mut (usize, u64), event: handler::Event<'_, (), (usize, u64)>, out: &mut Told<'_>) {
         let (shard, events) = (state.0, &mut state.1);
         *events += 1;
         let place = if self.flaw == Some(Flaw::Confused) { 0 } else { shard };
@@ -151,23 +155,23 @@ impl Service for Sharded {
                 self.must(when.is_none_or(|when| when <= clock::now()), "a timer fires early");
                 checkpoint().await;
             }
-            handler::Event::Message(message) => {
-                if let Some(HandedOver(bytes)) = message.downcast_ref() {
-                    let before = u64::from_le_bytes(bytes[..].try_into().expect("one number"));
-                    let is_due = self.model().before[shard].take() == Some(before);
-                    self.must(is_due, "a shard has another's state, or its own twice");
-                    *events += before;
-                } else {
-                    let (from, number) = *message.downcast::<(usize, u64)>().expect("there are no others");
-                    let handled = {
-                        let (_, handled) = &mut self.model().told[from][shard];
-                        *handled += 1;
-                        *handled
-                    };
-                    self.must(number == handled, "a message comes twice, or not in order");
-                }
+            handler::Event::HandedOver(bytes) => {
+                let before = u64::from_le_bytes(bytes[..].try_into().expect("one number"));
+                let is_due = self.model().before[shard].take() == Some(before);
+                self.must(is_due, "a shard has another's state, or its own twice");
+                *events += before;
                 checkpoint().await;
             }
+            handler::Event::Message((from, number)) => {
+                let handled = {
+                    let (_, handled) = &mut self.model().told[from][shard];
+                    *handled += 1;
+                    *handled
+                };
+                self.must(number == handled, "a message comes twice, or not in order");
+                checkpoint().await;
+            }
+            handler::Event::Panicked => unreachable!("nothing is done aside"),
             handler::Event::Stopping => {
                 let before = std::mem::replace(&mut self.model().stopped[shard], true);
                 self.must(!before, "a shard hears of the stop twice");

@@ -29,6 +29,7 @@ struct Sessions(Mutex<[Vec<Nanos>; SESSIONS as usize]>);
 impl Service for Sessions {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = OTHERS as usize + 2;
 

@@ -3,7 +3,7 @@
 
 use super::control::{Control, Phase};
 use super::stop::{Demand, Demands};
-use crate::handler::{HandedOver, Service};
+use crate::handler::{Inherited, Service};
 use crate::net::Io;
 use crate::output::unstarted;
 use crate::runtime::Shared;
@@ -190,7 +190,7 @@ fn inherit(predecessor: Predecessor, events: &Arc<Events>) -> io::Result<()> {
     let events = Arc::downgrade(events);
     let wait = move || {
         let state = predecessor.await_state(|| events.strong_count() > 0);
-        let lost = state.map(|state| events.upgrade().map_or(0, |events| events.inherit(&state, HandedOver)));
+        let lost = state.map(|state| events.upgrade().map_or(0, |events| events.inherit(&state, Inherited)));
         if !matches!(lost, Ok(0)) {
             tracing::warn!(bytes = ?lost, "what the predecessor's shards hand over is lost, or a part of it");
         }

@@ -5,7 +5,7 @@
 //! packet.
 
 use crate::handler::outgoing::Way;
-use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Service};
+use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Service, event_of};
 use crate::metrics::{self, Unfinished};
 use crate::net::Credit;
 use crate::queue::Pooled;
@@ -14,6 +14,7 @@ use crate::sched::overload::Stay;
 use crate::server::path::shards::{STATELESS, States};
 use crate::time::{Nanos, clock};
 use std::future::Future;
+use std::marker::PhantomData;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -244,7 +245,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             let (room, taken_at) = self.room(&body.envelope);
             let events = self.events_of(body.shard);
             let (request, place, class) = body.parts();
-            let mut out = Out { reply: Reply::new(&mut place[..room]), events, way: self.way() };
+            let mut out = Out { reply: Reply::new(&mut place[..room]), events, way: self.way(), messages: PhantomData };
             out.reply.class = Some(class);
             self.handler.handle(state, Event::Datagram(request), &mut out).await;
             let reply = &out.reply;
@@ -269,12 +270,12 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// Handles what a shard is to get beside datagrams.
     async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
         let events = self.events_of(body.shard);
-        let mut out = Out { reply: Reply::new(&mut []), events, way: self.way() };
+        let mut out = Out { reply: Reply::new(&mut []), events, way: self.way(), messages: PhantomData };
         out.reply.class = Some(&mut body.envelope.class);
         for _ in 0..DUE_MAX {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
                 Some(Due::Timer(key)) => Event::Timer(key),
-                Some(Due::Message(message)) => Event::Message(message),
+                Some(Due::Message(message)) => event_of(message),
                 Some(Due::Stopping) => Event::Stopping,
                 None => break,
             };

@@ -217,6 +217,7 @@ struct Shards(Aside);
 impl Service for Shards {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 200;
 

@@ -2,7 +2,7 @@
 //! come back?
 
 use crate::support::prelude::*;
-use forebay::handler::{Panicked, aside};
+use forebay::handler::aside;
 use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -61,6 +61,7 @@ struct Apart(Waits);
 impl Service for Apart {
     type Ticket = ();
     type Shard = Vec<u8>;
+    type Message = u8;
 
     const SHARDS: usize = 1;
 
@@ -68,7 +69,7 @@ impl Service for Apart {
         Vec::new()
     }
 
-    async fn handle(&self, made: &mut Vec<u8>, event: Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, made: &mut Vec<u8>, event: Event<'_, (), u8>, out: &mut Out<'_, u8>) {
         match event {
             Event::Datagram(request) => match request.bytes()[0] {
                 b'w' => {
@@ -81,10 +82,8 @@ impl Service for Apart {
                     let _ = out.reply().put(made);
                 }
             },
-            Event::Message(message) => match message.downcast::<u8>() {
-                Ok(result) => made.push(*result),
-                Err(other) => made.push(if other.is::<Panicked>() { b'!' } else { b'?' }),
-            },
+            Event::Message(result) => made.push(result),
+            Event::Panicked => made.push(b'!'),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 //! predecessor handed over?
 
 use crate::support::prelude::*;
-use forebay::handler::{HandedOver, Teller};
+use forebay::handler::Teller;
 use forebay::{Event, Out, Server, Service};
 
 const SHARDS: usize = 8;
@@ -22,7 +22,7 @@ struct Relay {
 /// How many more shards the message visits.
 struct Baton(u8);
 
-fn pass(teller: &Teller, from: usize, baton: Baton) {
+fn pass(teller: &Teller<Baton>, from: usize, baton: Baton) {
     assert!(teller.tell(from + 1, baton).is_ok(), "there is room");
 }
 
@@ -30,6 +30,7 @@ impl Service for Relay {
     type Ticket = ();
     /// Its number.
     type Shard = usize;
+    type Message = Baton;
 
     const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
@@ -38,7 +39,7 @@ impl Service for Relay {
         number
     }
 
-    async fn handle(&self, number: &mut usize, event: Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, number: &mut usize, event: Event<'_, (), Baton>, out: &mut Out<'_, Baton>) {
         assert_eq!(out.shard(), *number);
         let (teller, from) = (out.teller(), *number);
         match event {
@@ -50,9 +51,8 @@ impl Service for Relay {
                 };
                 if request.bytes()[0] == b't' { drop(thread::spawn(begin)) } else { begin() }
             }
-            Event::Message(message) => {
+            Event::Message(Baton(more)) => {
                 checkpoint().await;
-                let Baton(more) = *message.downcast().expect("a baton");
                 match more {
                     0 => _ = self.over.fetch_add(1, Ordering::SeqCst),
                     _ => pass(&teller, from, Baton(more - 1)),
@@ -104,6 +104,7 @@ struct Counting {
 impl Service for Counting {
     type Ticket = ();
     type Shard = u64;
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
@@ -123,10 +124,7 @@ impl Service for Counting {
                 assert!(out.hand_over(vec![1]).is_err(), "the server does not stop");
                 out.reply().put(count.to_string().as_bytes()).expect("there is room");
             }
-            Event::Message(message) => {
-                let handed_over: &HandedOver = message.downcast_ref().expect("there are no others");
-                *count += u64::from_be_bytes(handed_over.0[..].try_into().expect("a count"));
-            }
+            Event::HandedOver(state) => *count += u64::from_be_bytes(state[..].try_into().expect("a count")),
             Event::Stopping => {
                 let handed_over = out.hand_over(count.to_be_bytes().to_vec());
                 self.alone.fetch_add(handed_over.is_err().into(), Ordering::SeqCst);

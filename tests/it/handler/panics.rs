@@ -142,6 +142,7 @@ struct Sharded<const SHARDS: usize>;
 impl<const SHARDS: usize> Service for Sharded<SHARDS> {
     type Ticket = Ticket;
     type Shard = Option<Bomb>;
+    type Message = Option<Bomb>;
 
     const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
@@ -163,8 +164,8 @@ impl<const SHARDS: usize> Service for Sharded<SHARDS> {
     fn handle(
         &self,
         state: &mut Option<Bomb>,
-        event: Event<'_, Ticket>,
-        out: &mut Out<'_>,
+        event: Event<'_, Ticket, Option<Bomb>>,
+        out: &mut Out<'_, Option<Bomb>>,
     ) -> impl Future<Output = ()> + Send {
         let what = if let Event::Datagram(request) = &event { request.bytes()[0] } else { 0 };
         if what == b'c' {
@@ -173,7 +174,7 @@ impl<const SHARDS: usize> Service for Sharded<SHARDS> {
         async move {
             match event {
                 Event::Datagram(_) => {}
-                Event::Message(message) if message.is::<Bomb>() => return drop(message),
+                Event::Message(Some(bomb)) => return drop(bomb),
                 _ => panics(),
             }
             let told = match what {
@@ -182,8 +183,8 @@ impl<const SHARDS: usize> Service for Sharded<SHARDS> {
                     Ok(())
                 }
                 b't' => out.at(1, clock::instant(clock::now())).map_err(drop),
-                b'm' => out.teller().tell(out.shard(), ()).map_err(drop),
-                b'M' | b'l' => out.teller().tell(out.shard(), Bomb).map_err(drop),
+                b'm' => out.teller().tell(out.shard(), None).map_err(drop),
+                b'M' | b'l' => out.teller().tell(out.shard(), Some(Bomb)).map_err(drop),
                 _ => Ok(()),
             };
             told.expect("there is room");
@@ -299,6 +300,7 @@ struct Unmade;
 impl Service for Unmade {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     fn shard(&self, _: usize) {
         resume_unwind(Box::new("no memory for it"))

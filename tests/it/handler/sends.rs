@@ -17,6 +17,7 @@ const LONG: [u8; 1_000] = [b'x'; 1_000];
 impl Service for Sends {
     type Ticket = ();
     type Shard = Option<SocketAddr>;
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 4;
     const TRANSPORT: bool = true;

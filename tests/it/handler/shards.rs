@@ -12,6 +12,7 @@ struct Counting;
 impl Service for Counting {
     type Ticket = ();
     type Shard = (usize, u64);
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 3;
 
@@ -113,6 +114,7 @@ impl Service for Later {
     type Ticket = ();
     /// When each key is to fire.
     type Shard = BTreeMap<u64, Nanos>;
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 16;
 
@@ -202,6 +204,7 @@ struct GivesWay {
 impl Service for GivesWay {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 3;
 
@@ -260,6 +263,7 @@ struct Held {
 impl Service for Held {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     const SHARDS: usize = 8;
 

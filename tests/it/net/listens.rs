@@ -152,6 +152,7 @@ struct Onwards(Vec<SocketAddr>);
 impl Service for Onwards {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     fn shard(&self, _: usize) {}
 

@@ -96,6 +96,7 @@ struct Joins;
 impl forebay::Service for Joins {
     type Ticket = ();
     type Shard = ();
+    type Message = std::convert::Infallible;
 
     fn joins(first: &[u8], next: &[u8]) -> bool {
         first[0] == next[0]
