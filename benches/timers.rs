@@ -37,22 +37,20 @@ struct Bench {
 impl Service for &Bench {
     type Ticket = ();
     /// When each key fires next.
-    type Shard = Vec<Nanos>;
+    type Shard = ();
     type Message = std::convert::Infallible;
 
     /// A long request delays the timers of its shard, so it has a shard without keys.
     const SHARDS: usize = SHARDS + WORKERS;
 
-    fn shard(&self, _: usize) -> Vec<Nanos> {
-        Vec::new()
-    }
+    fn shard(&self, _: usize) {}
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let &[_, high, low] = arrival.bytes() else { panic!("a request has three bytes") };
         Ok(Admitted::new(()).shard(u16::from_be_bytes([high, low]).into()))
     }
 
-    async fn handle(&self, next: &mut Vec<Nanos>, event: Event<'_>, out: &mut Out<'_>) {
+    async fn handle(&self, (): &mut (), event: Event<'_>, out: &mut Out<'_>) {
         let now = clock::now();
         match event {
             Event::Datagram(request) if request.bytes()[0] == b'l' => {
@@ -70,18 +68,16 @@ impl Service for &Bench {
                 self.armed.fetch_add(IDLE_KEYS, Ordering::Relaxed);
             }
             Event::Datagram(_) => {
-                *next = (0..KEYS).map(|key| now.plus(PERIOD).plus(Nanos::from_millis(10 * key))).collect();
-                for (key, next) in (0..).zip(next) {
-                    out.at(key, clock::instant(*next)).expect("there is room");
+                for key in 0..KEYS {
+                    let first = now.plus(PERIOD).plus(Nanos::from_millis(10 * key));
+                    out.at(key, clock::instant(first)).expect("there is room");
                 }
                 self.armed.fetch_add(KEYS, Ordering::Relaxed);
             }
-            Event::Timer(key) => {
-                let next = &mut next[key as usize];
-                let late = now.minus(*next).get();
+            Event::Timer { key, due } => {
+                let late = now.minus(clock::at(due)).get();
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).record(late).expect("any number");
-                *next = next.plus(PERIOD);
-                out.at(key, clock::instant(*next)).expect("there is room");
+                out.at(key, due + PERIOD.into()).expect("there is room");
             }
             _ => {}
         }

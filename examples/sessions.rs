@@ -195,7 +195,7 @@ impl Service for Sessions {
                 b'O' => self.open(shard, request.peer(), request.local(), out),
                 _ => self.message(shard, request.bytes(), [request.peer(), request.local()], out),
             },
-            Event::Timer(id) => {
+            Event::Timer { key: id, .. } => {
                 if let Some(session) = shard.sessions.remove(&id) {
                     end(id, &session, out);
                 }

@@ -226,7 +226,7 @@ impl Service for Tracker {
                 }
             }
             // Also forgets a scrape whose message was lost.
-            Event::Timer(_) => {
+            Event::Timer { due, .. } => {
                 let now = Instant::now();
                 for swarm in shard.swarms.values_mut() {
                     swarm.peers.retain(|peer| peer.seen + 2 * INTERVAL > now);
@@ -234,7 +234,7 @@ impl Service for Tracker {
                 shard.swarms.retain(|_, swarm| !swarm.peers.is_empty());
                 shard.scrapes.clear();
                 if !shard.swarms.is_empty() {
-                    let _ = out.at(0, now + INTERVAL);
+                    let _ = out.at(0, due + INTERVAL);
                 }
             }
             _ => {}

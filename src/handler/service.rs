@@ -145,8 +145,14 @@ pub trait Service: Sync {
 pub enum Event<'a, T = (), M = Infallible> {
     /// A request that was admitted.
     Datagram(Request<'a, T>),
-    /// The timer of this key is due; see [`Out::at`].
-    Timer(u64),
+    /// The timer of this key was due then; see [`Out::at`]. A timer that is set to `due` and a
+    /// period fires once in each period, however late an event comes.
+    Timer {
+        /// The key of the timer.
+        key: u64,
+        /// The time to which it was set.
+        due: Instant,
+    },
     /// A message to the shard; see [`Teller::tell`].
     Message(M),
     /// Work of [`Out::aside`] panicked, so its result does not come.
@@ -193,8 +199,8 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     }
 
     /// Gives `state` to the shard of the same number in the successor. It arrives there as an
-    /// [`Event::HandedOver`], once this server has finished its requests. Until then the successor's
-    /// shard serves datagrams without this state.
+    /// [`Event::HandedOver`], once this server has finished its requests. Until then the shard of
+    /// the successor serves datagrams without this state.
     ///
     /// # Errors
     /// [`Full`] with `state` if no successor has taken this server's sockets, or if all shards

@@ -181,9 +181,9 @@ impl forebay::Service for Quic {
     async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Returned>, out: &mut Out<'_>) {
         match event {
             Event::Datagram(request) => self.receive(shard, request, out).await,
-            Event::Timer(key) => shard.fire(key as u16, out).await,
-            // In a box, because the server moves the future of every event, and this kind of event is
-            // rare.
+            Event::Timer { key, .. } => shard.fire(key as u16, out).await,
+            // In a box, because the server moves the future of every event, and this kind of event
+            // is rare.
             Event::Message(returned) => Box::pin(shard.take_back(returned, out)).await,
             Event::Panicked => shard.bury(out),
             Event::Stopping => Box::pin(shard.close(out)).await,

@@ -51,7 +51,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) enum Due {
     /// The time of this key has come.
-    Timer(u64),
+    Timer(u64, Nanos),
     /// A message to the shard.
     Message(Box<dyn Any + Send>),
     /// The server stops.
@@ -309,9 +309,9 @@ impl Events {
         if !self.alarm.stopped.load(Ordering::Relaxed) {
             let now = now.min(Nanos::new(self.allowed.load(Ordering::Relaxed)));
             own.order.first().filter(|(when, _)| *when <= now)?;
-            let (_, key) = own.order.pop_first()?;
+            let (when, key) = own.order.pop_first()?;
             own.times.remove(&key);
-            return Some(Due::Timer(key));
+            return Some(Due::Timer(key, when));
         }
         std::mem::take(&mut own.stopping).then_some(Due::Stopping)
     }

@@ -149,8 +149,9 @@ impl Service for Sharded {
         let _turn = Turn(self, place);
         match event {
             handler::Event::Datagram(request) => self.act(shard, &request, out).await,
-            handler::Event::Timer(key) => {
+            handler::Event::Timer { key, due } => {
                 let when = self.model().armed.remove(&(shard, key));
+                self.must(when.is_none_or(|when| when == clock::at(due)), "a timer tells another time");
                 self.must(when.is_some(), "a timer fires that is not armed");
                 self.must(when.is_none_or(|when| when <= clock::now()), "a timer fires early");
                 checkpoint().await;

@@ -48,7 +48,7 @@ impl Service for Sessions {
                     out.at(0, clock::instant(clock::now().plus(EXPIRES))).expect("there is room");
                 }
             }
-            handler::Event::Timer(_) => {
+            handler::Event::Timer { .. } => {
                 self.0.lock().expect("no panic")[out.shard()].push(clock::now());
             }
             _ => panic!("there are no others"),

@@ -274,7 +274,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         out.reply.class = Some(&mut body.envelope.class);
         for _ in 0..DUE_MAX {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
-                Some(Due::Timer(key)) => Event::Timer(key),
+                Some(Due::Timer(key, due)) => Event::Timer { key, due: clock::instant(due) },
                 Some(Due::Message(message)) => event_of(message),
                 Some(Due::Stopping) => Event::Stopping,
                 None => break,

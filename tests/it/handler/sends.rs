@@ -33,7 +33,7 @@ impl Service for Sends {
     async fn handle(&self, last: &mut Option<SocketAddr>, event: Event<'_>, out: &mut Out<'_>) {
         let request = match event {
             Event::Datagram(request) => request,
-            Event::Timer(_) => {
+            Event::Timer { .. } => {
                 let to = last.expect("a request has armed it");
                 return out.send(to, Transmit::new(b"later").validated()).expect("there is room");
             }

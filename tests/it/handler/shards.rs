@@ -138,8 +138,9 @@ impl Service for Later {
                 };
                 out.reply().put(&[was_armed.is_some().into(), request.bytes()[1]]).expect("there is room");
             }
-            Event::Timer(key) => {
+            Event::Timer { key, due: when } => {
                 let due = due.remove(&key).expect("it was to fire, and once");
+                assert_eq!(clock::at(when), due, "the time that was set");
                 checkpoint().await;
                 assert!(clock::now() >= due, "not before its time");
                 assert!(out.reply().put(b"!").is_err(), "there is no request");

@@ -13,7 +13,7 @@ fn events(shards: usize) -> Events {
 
 /// The next key of `shard` that is due at `now`.
 fn key(events: &Events, shard: u32, now: Nanos) -> Option<u64> {
-    events.next(shard, now).map(|due| if let Due::Timer(key) = due { key } else { panic!("{due:?}") })
+    events.next(shard, now).map(|due| if let Due::Timer(key, _) = due { key } else { panic!("{due:?}") })
 }
 
 /// The next message of `shard`.
