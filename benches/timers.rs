@@ -36,7 +36,6 @@ struct Bench {
 
 impl Service for &Bench {
     type Ticket = ();
-    /// When each key fires next.
     type Shard = ();
     type Message = std::convert::Infallible;
 
