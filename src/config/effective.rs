@@ -14,12 +14,12 @@ pub(crate) struct Effective {
     pub(crate) config: Config,
     /// The value and origin of each setting of this program, in the order of [`super::SETTINGS`].
     pub(crate) rows: Vec<Claim>,
-    pub(crate) own: Own,
+    pub(crate) own: OwnSettings,
 }
 
 /// The settings that the program adds to those of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct OwnSettings {
     pub(crate) rows: Vec<OwnRow>,
     /// The values, as the program's struct takes them.
     #[cfg(feature = "cli")]
@@ -85,7 +85,7 @@ pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
         return Err(Problems(layers.problems));
     }
     let row = |(key, value)| Claim::new(key, value, layers.origin(key));
-    Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config, own: Own::default() })
+    Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config, own: OwnSettings::default() })
 }
 
 impl fmt::Display for Effective {

@@ -1,7 +1,7 @@
 //! The text values of a configuration, gathered from its layers: flag, environment, file.
 
 use super::problem::{Claim, Origin, Problem};
-use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, Given, HELP_ALL, find};
+use super::table::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Config, HELP_ALL, SettingSource, find};
 use super::value::{Refusal, suggestion};
 use std::collections::BTreeMap;
 #[cfg(feature = "cli")]
@@ -25,7 +25,7 @@ pub(crate) struct Layers {
     implied: BTreeMap<&'static str, &'static str>,
 }
 
-impl Given for Layers {
+impl SettingSource for Layers {
     fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
         let given = self.given.get(key)?;
         let refusal = match parse(&given.value) {

@@ -30,7 +30,7 @@ mod value;
 pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::{Io, Network, SourcePrefix};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
-pub(crate) use effective::{Effective, Own};
+pub(crate) use effective::{Effective, OwnSettings};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]

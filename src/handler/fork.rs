@@ -1,6 +1,6 @@
 //! `fork` and join: runs parts of one request on several workers.
 
-use crate::runtime::continuation::{self, Child, ChildFuture, Found};
+use crate::runtime::continuation::{self, Child, ChildFuture, ChildState};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -97,8 +97,8 @@ impl<T: Send + 'static> Future for Fork<T> {
             // A handler that is about to return to its worker leaves the child to others until
             // then.
             match this.child.find(context.waker(), !continuation::is_pausing()) {
-                Found::Fresh(work) => this.here = Some(work),
-                Found::UnderWay => {
+                ChildState::Fresh(work) => this.here = Some(work),
+                ChildState::UnderWay => {
                     // On a worker of another runtime the child's end could wake nothing. No reason
                     // to pause is left, so the request ends as `stalled`.
                     if continuation::runtime_id() == this.child.runtime_id {
@@ -106,11 +106,11 @@ impl<T: Send + 'static> Future for Fork<T> {
                     }
                     return Poll::Pending;
                 }
-                Found::Over(Ok(value)) => {
+                ChildState::Over(Ok(value)) => {
                     continuation::joined(this.child.cost());
                     return Poll::Ready(value);
                 }
-                Found::Over(Err(cause)) => {
+                ChildState::Over(Err(cause)) => {
                     assert!(continuation::runtime_id() != 0, "a child has come to nothing: {cause:?}");
                     continuation::abort_pauses(cause);
                     return Poll::Pending;

@@ -13,14 +13,14 @@ use std::time::Duration;
 /// to 2 ns while no other work wants the worker. At most 16 checkpoints share one reading of the
 /// clock.
 pub fn checkpoint() -> impl Future<Output = ()> + Send + Unpin {
-    Once(Some(continuation::checkpoint_pauses))
+    PendOnce(Some(continuation::checkpoint_pauses))
 }
 
 /// Moves the rest of the handler to the workers of `pool`, numbered in the order of `--pools`. Pool
 /// 0 receives datagrams. If the policy lacks that pool, or the handler already runs there, `hop` is
 /// a [`checkpoint`] that always asks the policy.
 pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
-    Once(Some(move || continuation::pauses_for(Resume::In(pool))))
+    PendOnce(Some(move || continuation::pauses_for(Resume::In(pool))))
 }
 
 /// Runs `work` that has no checkpoint and may take long, such as a signature or a compression call.
@@ -31,9 +31,9 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
 /// On a worker, the handler returns to the scheduler before and after `work`. Elsewhere `work` runs
 /// at once.
 pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
-    Once(Some(|| continuation::pauses_for(Resume::Uninterrupted))).await;
+    PendOnce(Some(|| continuation::pauses_for(Resume::Uninterrupted))).await;
     let result = work();
-    Once(Some(|| continuation::pauses_for(Resume::Here))).await;
+    PendOnce(Some(|| continuation::pauses_for(Resume::Here))).await;
     result
 }
 
@@ -93,9 +93,9 @@ pub async fn timeout<W: Future>(duration: impl Into<Duration>, work: W) -> Optio
 }
 
 /// A future that is pending at its first poll if the function returns true, and ready at the next.
-struct Once<F>(Option<F>);
+struct PendOnce<F>(Option<F>);
 
-impl<F: Fn() -> bool + Unpin> Future for Once<F> {
+impl<F: Fn() -> bool + Unpin> Future for PendOnce<F> {
     type Output = ();
 
     // The worker has dealt with the reason to pause before it polls again.

@@ -136,7 +136,7 @@ impl fmt::Display for Captured {
 mod tests {
     use super::*;
     use crate::fate::Malformed;
-    use crate::metrics::counters::Counter;
+    use crate::metrics::counters::CounterName;
     use crate::metrics::window::Sample;
     use crate::time::clock::in_virtual_time;
 
@@ -170,7 +170,7 @@ mod tests {
         in_virtual_time::set(Some(US(1_500)));
         assert!(!capture.look(|| None, || Some(9)));
         recorders[1].flight.capture(&ended(1_600, false), "a", 7);
-        recorders[1].count(Counter::Malformed(Malformed::Magic));
+        recorders[1].count(CounterName::Malformed(Malformed::Magic));
         recorders[1].received(1);
         in_virtual_time::set(Some(US(2_100)));
         assert!(!capture.look(|| Some(US(1_900)), || Some(6)), "one that came in time has not ended");

@@ -74,8 +74,8 @@ labels! {
     }
 }
 
-/// Makes [`Counter`] and [`Counted`]. Each row is a counter: its field in [`Counted`], its name in
-/// [`Counter`], and the label that divides it.
+/// Makes [`CounterName`] and [`Counted`]. Each row is a counter: its field in [`Counted`], its name in
+/// [`CounterName`], and the label that divides it.
 ///
 /// A row under `fates` divides a fate by reason, within `forebay_datagrams` on `/metrics`; the
 /// reason after `=` is the default. Every other row is a family of `/metrics`, with its name
@@ -84,22 +84,22 @@ macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
         families {
-            $($(#[$about:meta])* $field:ident: $Counter:ident($label:ident: $type:ident) = $name:literal, $help:literal;)+
+            $($(#[$about:meta])* $field:ident: $CounterName:ident($label:ident: $type:ident) = $name:literal, $help:literal;)+
         }
     ) => {
         /// Names a counter that workers keep.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Counter {
+        pub enum CounterName {
             $($(#[$about_reason])* $Fate($reason),)+
-            $($(#[$about])* $Counter($type),)+
+            $($(#[$about])* $CounterName($type),)+
         }
 
-        impl Counter {
+        impl CounterName {
             /// The counter for a datagram that ends as `fate` without a specific reason; `None` for
             /// a fate without reasons.
-            pub(super) const fn of_fate(fate: Fate) -> Option<Counter> {
+            pub(super) const fn of_fate(fate: Fate) -> Option<CounterName> {
                 match fate {
-                    $(Fate::$Fate => Some(Counter::$Fate($reason::$untold)),)+
+                    $(Fate::$Fate => Some(CounterName::$Fate($reason::$untold)),)+
                     _ => None,
                 }
             }
@@ -117,10 +117,10 @@ macro_rules! counters {
         impl Counted<Tally> {
             /// The tally of `counter`. Inlined, so that a known counter costs a single addition.
             #[inline]
-            pub(super) fn of(&self, counter: Counter) -> &Tally {
+            pub(super) fn of(&self, counter: CounterName) -> &Tally {
                 match counter {
-                    $(Counter::$Fate(reason) => &self.$reasons[reason as usize],)+
-                    $(Counter::$Counter($label) => &self.$field[$label as usize],)+
+                    $(CounterName::$Fate(reason) => &self.$reasons[reason as usize],)+
+                    $(CounterName::$CounterName($label) => &self.$field[$label as usize],)+
                 }
             }
 
@@ -142,7 +142,7 @@ macro_rules! counters {
             /// The families of `/metrics`: name, help, label, its values, and the count of each
             /// value.
             #[cfg(feature = "admin")]
-            pub(super) fn families(&self) -> impl Iterator<Item = Family<'_>> {
+            pub(super) fn families(&self) -> impl Iterator<Item = CounterFamily<'_>> {
                 [$(($name, $help, stringify!($label), &$type::NAMES[..], &self.$field[..]),)+].into_iter()
             }
         }
@@ -191,7 +191,7 @@ counters! {
 
 /// A family of counters on `/metrics`: name, help, label, the label's values, counts.
 #[cfg(feature = "admin")]
-type Family<'a> = (&'static str, &'static str, &'static str, &'static [&'static str], &'a [u64]);
+type CounterFamily<'a> = (&'static str, &'static str, &'static str, &'static [&'static str], &'a [u64]);
 
 /// The counters of one worker, which alone writes them.
 #[derive(Debug, Default)]

@@ -194,7 +194,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use crate::fate::{Fate, Malformed};
-    use crate::metrics::{Collector, Counter, Description, Fates, Gauges, Late, Sample, WorkerMetrics};
+    use crate::metrics::{Collector, CounterName, Description, Fates, Gauges, Late, Sample, WorkerMetrics};
     use crate::time::{Nanos, clock};
     use serde_json::{Value, json};
 
@@ -216,7 +216,7 @@ mod tests {
             late: Some(Late::Patience),
         });
         recorder.answered(&Sample { class: 1, service: Nanos::from_millis(2), ..Sample::default() });
-        recorder.count(Counter::Malformed(Malformed::Magic));
+        recorder.count(CounterName::Malformed(Malformed::Magic));
         recorder.unanswered(1, Nanos::from_micros(7));
         recorder.ended(Fate::ShedQueueFull);
         recorder.end_slice(Nanos::from_micros(20));

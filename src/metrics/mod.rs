@@ -51,7 +51,7 @@ pub(crate) use capture::{Capture, Captured};
 pub use counters::SpawnEnd;
 #[cfg(feature = "admin")]
 pub(crate) use flight::Open;
-pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, Unfinished, Wait, number, receiver};
+pub(crate) use flight::{About, Delayed, Ended, LONG_WAIT, PERMIT, Track, UnfinishedRequests, Wait, number, receiver};
 #[cfg(feature = "admin")]
 pub(crate) use history::History;
 #[cfg(feature = "admin")]
@@ -77,7 +77,7 @@ pub use {
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,
-    counters::{Continuation, Counted, Counter, Counts, Late, Spent, Steal},
+    counters::{Continuation, Counted, CounterName, Counts, Late, Spent, Steal},
     snapshot::{ClassNames, Decision, Description, GateState, GivenUp, Helpers, OwnKind, OwnValue},
     window::{Sample, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},

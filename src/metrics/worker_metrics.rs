@@ -1,6 +1,6 @@
 //! The counters and histograms that workers write and any thread may read.
 
-use super::counters::{Counter, Counts, Spent, WorkerCounters};
+use super::counters::{CounterName, Counts, Spent, WorkerCounters};
 use super::flight::{Pen, Track};
 use super::window::{Histograms, Sample};
 use crate::fate::Fate;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// without locks.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    workers: Box<[Worker]>,
+    workers: Box<[WorkerRecords]>,
 }
 
 impl WorkerMetrics {
@@ -21,7 +21,7 @@ impl WorkerMetrics {
     /// number `workers`, because it ends requests too.
     pub fn new(workers: usize) -> WorkerMetrics {
         let hasher = RandomState::new();
-        let worker = |_| Worker {
+        let worker = |_| WorkerRecords {
             counters: CachePadded::default(),
             histograms: CachePadded::default(),
             taken: AtomicBool::new(false),
@@ -107,7 +107,7 @@ impl WorkerMetrics {
 /// The metrics of one worker. They are padded, so that workers do not share the cache lines that
 /// they write for every datagram.
 #[derive(Debug)]
-struct Worker {
+struct WorkerRecords {
     counters: CachePadded<WorkerCounters>,
     histograms: CachePadded<Histograms>,
     taken: AtomicBool,
@@ -133,7 +133,7 @@ impl Recorder<'_> {
     /// [`Recorder::answered`] or [`Recorder::served`] instead, which also record times. A fate with
     /// reasons counts under its default reason; [`Recorder::count`] takes a specific one.
     pub fn ended(&mut self, fate: Fate) {
-        match Counter::of_fate(fate) {
+        match CounterName::of_fate(fate) {
             Some(counter) => self.count(counter),
             None => self.counters.ended[fate as usize].add(1),
         }
@@ -150,7 +150,7 @@ impl Recorder<'_> {
     /// Adds one to `counter`. If the counter is a reason of a fate, this counts as the end of a
     /// datagram.
     #[inline]
-    pub fn count(&mut self, counter: Counter) {
+    pub fn count(&mut self, counter: CounterName) {
         self.counters.counted.of(counter).add(1);
     }
 
@@ -165,7 +165,7 @@ impl Recorder<'_> {
     pub fn served(&mut self, sample: &Sample, fate: Fate) {
         self.histograms.record(sample);
         if let Some(late) = sample.late {
-            self.count(Counter::AnsweredLate(late));
+            self.count(CounterName::AnsweredLate(late));
             self.spend(Spent::Late, sample.service);
         }
         self.counters.ended[fate as usize].add(1);
@@ -245,7 +245,7 @@ mod tests {
                 for job in jobs {
                     match job % 3 {
                         0 => recorder.answered(&Sample::default()),
-                        1 => recorder.count(Counter::Refused(Refused::CostCap)),
+                        1 => recorder.count(CounterName::Refused(Refused::CostCap)),
                         _ => recorder.ended(Fate::ShedExpired),
                     }
                 }

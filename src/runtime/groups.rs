@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// All groups of one server.
 pub struct Groups<J> {
-    groups: Box<[Group<J>]>,
+    groups: Box<[WorkerGroup<J>]>,
     /// Whether a sleeping worker *naps*: it sleeps for a bounded time, then looks for full groups,
     /// so that none goes unnoticed.
     napping: CachePadded<AtomicBool>,
@@ -23,7 +23,7 @@ pub struct Groups<J> {
 /// Workers, each with the number of its group.
 pub type Members<J> = Vec<(usize, Worker<J>)>;
 
-struct Group<J> {
+struct WorkerGroup<J> {
     shared: Shared<J>,
     /// The number of the first worker within the server.
     first: WorkerId,
@@ -60,7 +60,7 @@ impl<J: Send> Groups<J> {
             let ingress = &ingress[first * each..(first + size) * each];
             let (shared, members) = Shared::new(policy.on(*size), wait, ingress, capacity)?;
             workers.extend(members.into_iter().map(|worker| (number, worker)));
-            groups.push(Group { shared, first, helped_at: CachePadded::default() });
+            groups.push(WorkerGroup { shared, first, helped_at: CachePadded::default() });
             first += size;
         }
         Ok((Groups { groups: groups.into(), napping: CachePadded::default() }, workers))
@@ -70,7 +70,7 @@ impl<J: Send> Groups<J> {
     /// look counts as costing `look_cost`, if that is more than measured on this host. On emulated
     /// cores, times are `time_scale` times as long.
     pub fn notice(&mut self, by_kernel: bool, look_cost: Nanos, time_scale: u64) {
-        for Group { shared, .. } in &mut self.groups {
+        for WorkerGroup { shared, .. } in &mut self.groups {
             (shared.kernel_notices, shared.looks) = (by_kernel, Looks { cost: look_cost, time_scale });
         }
     }
@@ -106,7 +106,7 @@ impl<J: Send> Groups<J> {
     /// Lets only `workers` workers work from now on, of each group its share. The others park.
     pub fn employ(&self, workers: usize) {
         let all: usize = self.each().map(|shared| shared.thieves.len()).sum();
-        for Group { shared, first, .. } in &self.groups {
+        for WorkerGroup { shared, first, .. } in &self.groups {
             let [before, with] = [*first, first + shared.thieves.len()].map(|until| workers * until / all);
             shared.employ(with - before);
         }
@@ -236,7 +236,7 @@ impl<J: Send> Groups<J> {
     }
 }
 
-impl<J: Send> Group<J> {
+impl<J: Send> WorkerGroup<J> {
     fn is_full(&self) -> bool {
         self.shared.idle.asleep(0) == 0
     }

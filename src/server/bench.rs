@@ -6,7 +6,7 @@ use super::life::report::Report;
 use super::serve::Server;
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::Reply;
-use crate::handler::builtin::{Bench, Burner, Echo, Forking, Order, Spin, Work};
+use crate::handler::builtin::{Bench, BenchWork, Burner, Echo, Forking, Order, Spin};
 
 /// Runs `server` with the handler of its configuration.
 ///
@@ -29,7 +29,7 @@ enum Simple {
     Spin(Spin),
 }
 
-impl Work for Simple {
+impl BenchWork for Simple {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         match self {
             Simple::Echo => Echo.work(order, reply).await,
@@ -38,7 +38,7 @@ impl Work for Simple {
     }
 }
 
-fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
+fn run(server: Server, work: impl BenchWork) -> Result<Report, ServeError> {
     let scaled = |config: &Config| config.scaled(config.cost_cap);
     let bench = Bench::new(work, scaled(&server.start.bound.config));
     let cost_cap = bench.cost_cap();

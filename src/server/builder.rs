@@ -1,7 +1,7 @@
 //! [`Builder`]: builds a server from settings in code.
 
 use super::error::ServeError;
-use super::listening::Inherited;
+use super::listening::InheritedSockets;
 use super::serve::Server;
 use crate::config::{Config, FREE_ADMIN, listen_text};
 use crate::net::by_address;
@@ -86,7 +86,7 @@ impl Builder {
     /// [`ServeError::Settings`] with all problems. [`ServeError::Unavailable`] if
     /// [`Builder::sockets`] do not match the settings. Otherwise as [`Server::bind`].
     pub fn bind(self) -> Result<Server, ServeError> {
-        Server::with(&self.config()?, Inherited { sockets: self.sockets, admin: None })
+        Server::with(&self.config()?, InheritedSockets { sockets: self.sockets, admin: None })
     }
 }
 

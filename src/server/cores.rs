@@ -2,7 +2,7 @@
 //! thread starts.
 
 use super::board::Board;
-use super::notices::Found;
+use super::notices::NoticeWay;
 use super::path::common::Common;
 use super::path::engine::Engine;
 use super::path::job::Job;
@@ -23,7 +23,7 @@ pub(super) trait Cores: Link<Socket = Socket> + Sized {
 
     /// Makes what drives `engine`, on the worker's own thread.
     fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
-        _: (&Config, &Found),
+        _: (&Config, &NoticeWay),
         engine: Engine<'s, 'e, '_, H, M, Self>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
         engine

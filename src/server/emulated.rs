@@ -4,7 +4,7 @@
 use super::cores::Cores;
 use super::error::ServeError;
 use super::life::report::Report;
-use super::notices::Found;
+use super::notices::NoticeWay;
 use super::path::engine::Engine;
 use super::path::job::Job;
 use super::path::packet::{Envelope, Make, Packet};
@@ -38,7 +38,7 @@ impl Cores for CoreLink {
     }
 
     fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
-        (config, notices): (&Config, &Found),
+        (config, notices): (&Config, &NoticeWay),
         engine: Engine<'s, 'e, '_, H, M, CoreLink>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
         let (prices, worker) = (config.overheads_scaled(), engine.worker);

@@ -27,7 +27,7 @@ pub(super) struct Listening {
 
 impl Listening {
     /// Opens or takes over the sockets for `config`.
-    pub(super) fn open(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
+    pub(super) fn open(config: &Config, inherited: InheritedSockets) -> Result<Listening, ServeError> {
         let is_passed = !inherited.sockets.is_empty() || inherited.admin.is_some();
         let listening = if is_passed { None } else { Listening::take_over(config)? };
         let mut listening = match listening {
@@ -65,9 +65,9 @@ impl Listening {
         Ok(Some(Listening { door, group, admin, kept, used: true, predecessor: Some(predecessor) }))
     }
 
-    fn bind(config: &Config, inherited: Inherited) -> Result<Listening, ServeError> {
+    fn bind(config: &Config, inherited: InheritedSockets) -> Result<Listening, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
-        let Inherited { sockets, admin } = inherited;
+        let InheritedSockets { sockets, admin } = inherited;
         let used = !sockets.is_empty();
         let group = if used {
             adopted(config, sockets, true).map_err(|reason| refused(&reason))?
@@ -112,24 +112,24 @@ pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> Vec<Stri
 /// Sockets bound and passed on by systemd (sd_listen_fds(3)), or by the surrounding program. They
 /// outlive this server with what waits in them, so a restart of the service loses nothing.
 #[derive(Debug, Default)]
-pub(super) struct Inherited {
+pub(super) struct InheritedSockets {
     /// UDP sockets for requests; those of each address in the order of the workers.
     pub(super) sockets: Vec<UdpSocket>,
     /// TCP listener for the admin endpoint.
     pub(super) admin: Option<TcpListener>,
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Takes the sockets of `LISTEN_FDS`, if `LISTEN_PID` is this process. Removes these variables.
     ///
     /// # Errors
     /// When a socket cannot be used. The error names it as its unit does.
     #[cfg(feature = "admin")]
-    pub(super) fn from_environment() -> Result<Inherited, ServeError> {
+    pub(super) fn from_environment() -> Result<InheritedSockets, ServeError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
         let mut passed = listenfd::ListenFd::from_env();
-        let mut inherited = Inherited::default();
+        let mut inherited = InheritedSockets::default();
         for number in 0..passed.len() {
             let name = names.next().unwrap_or_default();
             if let Ok(Some(socket)) = passed.take_udp_socket(number) {

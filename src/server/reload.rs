@@ -1,7 +1,7 @@
 //! Reloads the configuration while the server runs, all of it or nothing. `/config` shows the
 //! result.
 
-use crate::config::{Claim, Config, Effective, Origin, Own, Problems, Reloaded, reload};
+use crate::config::{Claim, Config, Effective, Origin, OwnSettings, Problems, Reloaded, reload};
 use crate::runtime::continuation::{guarded, lock};
 use crate::time::clock;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 pub(super) type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 pub(super) type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 /// Lets the service take a configuration, or says why it refuses.
-pub(super) type Take = Box<dyn Fn(&Own) -> Result<(), String> + Send + Sync>;
+pub(super) type Take = Box<dyn Fn(&OwnSettings) -> Result<(), String> + Send + Sync>;
 
 /// The source of the configuration, and the result of the last reload.
 pub(crate) struct Reloads {
@@ -19,10 +19,10 @@ pub(crate) struct Reloads {
     pub(super) then: Vec<Apply>,
     /// Asked first: what it refuses changes nothing.
     pub(super) service: Option<Take>,
-    state: Mutex<State>,
+    state: Mutex<ReloadState>,
 }
 
-struct State {
+struct ReloadState {
     /// The current configuration. Settings that need a restart have their values from the start.
     live: Arc<Effective>,
     reloads: u64,
@@ -32,7 +32,7 @@ struct State {
 
 impl Reloads {
     pub(super) fn new(effective: Effective, load: Option<Load>) -> Reloads {
-        let state = Mutex::new(State { live: Arc::new(effective), reloads: 0, last: None });
+        let state = Mutex::new(ReloadState { live: Arc::new(effective), reloads: 0, last: None });
         Reloads { load, then: Vec::new(), service: None, state }
     }
 
@@ -40,7 +40,7 @@ impl Reloads {
     pub(crate) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Claim::new(key, value, Origin::Code);
         let rows = config.to_pairs().into_iter().map(row).collect();
-        Reloads::new(Effective { config: config.clone(), rows, own: Own::default() }, None)
+        Reloads::new(Effective { config: config.clone(), rows, own: OwnSettings::default() }, None)
     }
 
     /// The current configuration. Settings that need a restart have their values from the start.
@@ -84,7 +84,7 @@ impl Reloads {
     }
 
     /// Lets the service take new settings, and logs why it refuses.
-    fn ask(&self, own: &Own) -> Result<(), Vec<String>> {
+    fn ask(&self, own: &OwnSettings) -> Result<(), Vec<String>> {
         let Some(service) = &self.service else { return Ok(()) };
         let answer = guarded(|| service(own)).unwrap_or_else(|_| Err("it panicked".to_owned()));
         answer.map_err(|reason| {

@@ -9,7 +9,7 @@ use super::life::report::Report;
 use super::life::start::{Bound, Conduct, Start};
 use super::life::stop::StopHandle;
 use super::life::supervisor::Supervisor;
-use super::listening::{self, Inherited, Listening};
+use super::listening::{self, InheritedSockets, Listening};
 use super::notices;
 use super::path::packet::{PacketBody, Serving};
 use super::path::samples::Samples;
@@ -51,7 +51,7 @@ impl Server {
     /// needs more open files, memory or system calls than this system gives.
     /// [`ServeError::HandOver`] says why the running server keeps serving.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
-        Server::with(config, Inherited::default())
+        Server::with(config, InheritedSockets::default())
     }
 
     /// As [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are
@@ -62,10 +62,10 @@ impl Server {
     /// As [`Server::bind`], and [`ServeError::Unavailable`] if the sockets do not match `config`.
     #[cfg(feature = "admin")]
     pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
-        Server::with(config, Inherited::from_environment()?)
+        Server::with(config, InheritedSockets::from_environment()?)
     }
 
-    pub(super) fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
+    pub(super) fn with(config: &Config, inherited: InheritedSockets) -> Result<Server, ServeError> {
         // The clock counts from its first reading, which must come before the first datagram.
         clock::now();
         sizes::provide_descriptors(config.workers, config.listen.len())?;

@@ -7,7 +7,7 @@ use super::path::repeats::Repeats;
 use super::path::shards::Shards;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
-use crate::metrics::{CLASS_BYTES, Track, Unfinished};
+use crate::metrics::{CLASS_BYTES, Track, UnfinishedRequests};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
@@ -80,7 +80,8 @@ impl Memory {
     /// The memory of a server with these settings and a built-in handler.
     pub fn of(config: &Config) -> Memory {
         let Config { workers, datagram_max, io, room, .. } = *config;
-        let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
+        let packet =
+            size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + UnfinishedRequests::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let packets = packets_per_worker(room);
         let place = Shards::<Packet<'_, Asked>>::PLACE_BYTES;

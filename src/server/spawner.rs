@@ -2,7 +2,7 @@
 
 use crate::metrics::SpawnEnd;
 use crate::runtime::continuation::{
-    AbortCause, AnyChild, Child, Found, Outside, Ready, block_on, lock, new_runtime_id,
+    AbortCause, AnyChild, Child, ChildState, Outside, Ready, block_on, lock, new_runtime_id,
 };
 use crate::sched::bounds::{SPAWNED_PER_WORKER, WAITING_PER_WORKER};
 use std::fmt;
@@ -145,8 +145,8 @@ impl<T: Send + 'static> Future for Spawned<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Unfinished>> {
         let found = match self.child.find(context.waker(), false) {
-            Found::Over(found) => found,
-            Found::Fresh(_) | Found::UnderWay => return Poll::Pending,
+            ChildState::Over(found) => found,
+            ChildState::Fresh(_) | ChildState::UnderWay => return Poll::Pending,
         };
         Poll::Ready(found.map_err(|cause| match cause {
             AbortCause::Failed => Unfinished::Panicked,
@@ -169,11 +169,11 @@ pub(super) struct Spawning {
     pub(super) runtime_id: u64,
     pub(super) outside: Arc<Outside>,
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<SpawnState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SpawnState {
     under_way: usize,
     /// The work that is under way, and some that has ended.
     accepted: Vec<Weak<dyn AnyChild>>,
@@ -215,14 +215,14 @@ impl Spawning {
     }
 
     /// Reserves room for one more piece of work. The error makes the refusal.
-    fn enter<W>(self: &Arc<Self>) -> Result<Entered, fn(W) -> SpawnError<W>> {
+    fn enter<W>(self: &Arc<Self>) -> Result<EndGuard, fn(W) -> SpawnError<W>> {
         let mut state = lock(&self.state);
         if !state.closed && state.under_way < self.most {
             state.under_way += 1;
             if state.accepted.len() >= 2 * self.most {
                 state.accepted.retain(|work| work.strong_count() > 0);
             }
-            return Ok(Entered { spawning: Arc::clone(self), finished: false });
+            return Ok(EndGuard { spawning: Arc::clone(self), finished: false });
         }
         state.ends[SpawnEnd::Refused as usize] += 1;
         // A stopping server has no room again, so the caller need not retry.
@@ -257,12 +257,12 @@ impl Drop for Owner {
 }
 
 /// A guard in the future of spawned work: counts the work's end when dropped.
-struct Entered {
+struct EndGuard {
     spawning: Arc<Spawning>,
     finished: bool,
 }
 
-impl Drop for Entered {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.spawning.state);
         let end = match self.finished {

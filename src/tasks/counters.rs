@@ -81,9 +81,9 @@ impl Count {
 /// The counters of one worker, which alone writes them; or those of all threads that are not
 /// workers of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Tally([AtomicU64; Count::Stolen as usize + 1]);
+pub(super) struct TaskTally([AtomicU64; Count::Stolen as usize + 1]);
 
-impl Tally {
+impl TaskTally {
     /// Adds to a counter that only this worker writes. Cheaper than an atomic addition.
     pub(super) fn add_alone(&self, what: Count, count: u64) {
         let counter = &self.0[what as usize];

@@ -1,4 +1,4 @@
-//! [`JoinError`], why a task has no result, and [`Outcome`], where its result is stored.
+//! [`JoinError`], why a task has no result, and [`TaskOutcome`], where its result is stored.
 
 use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
@@ -41,12 +41,12 @@ impl From<Panic> for JoinError {
 }
 
 /// Stores a task's result until it is taken.
-pub(super) type Outcome<T> = continuation::Outcome<Result<T, JoinError>>;
+pub(super) type TaskOutcome<T> = continuation::Outcome<Result<T, JoinError>>;
 
 /// Ends a group. Every open member holds the latch; dropping the last reference completes the
 /// outcome.
 pub(super) struct Latch {
-    pub(super) outcome: Arc<Outcome<()>>,
+    pub(super) outcome: Arc<TaskOutcome<()>>,
     /// The latch of the enclosing group, which also waits for this group.
     pub(super) _outer: Option<Arc<Latch>>,
 }

@@ -1,6 +1,6 @@
 //! Groups: wait until a set of tasks, and all that they spawn, has ended.
 
-use super::error::{Latch, Outcome};
+use super::error::{Latch, TaskOutcome};
 use super::handle::JoinHandle;
 use super::spawner::Spawner;
 use super::worker;
@@ -42,7 +42,7 @@ impl Spawner {
     pub fn group(&self) -> Group {
         let inherited = || worker::of(&self.scheduler).and_then(|place| place.membership.borrow().group.clone());
         let outer = self.group.clone().or_else(inherited);
-        let latch = Arc::new(Latch { outcome: Arc::new(Outcome::new()), _outer: outer });
+        let latch = Arc::new(Latch { outcome: Arc::new(TaskOutcome::new()), _outer: outer });
         Group { spawner: Spawner { group: Some(Arc::clone(&latch)), ..self.clone() }, latch }
     }
 }

@@ -1,7 +1,7 @@
 //! The handle that waits for the result of a task or group.
 
-use super::error::{JoinError, Outcome};
-use super::scheduler::Place;
+use super::error::{JoinError, TaskOutcome};
+use super::scheduler::TaskPlace;
 use super::worker;
 use crate::runtime::continuation::{block_on, is_deep};
 use std::cmp::Ordering::{Equal, Greater};
@@ -24,19 +24,19 @@ pub struct JoinHandle<T> {
 
 /// A task as its handle sees it.
 pub(super) trait Joinable<T>: Send + Sync {
-    fn outcome(&self) -> &Outcome<T>;
+    fn outcome(&self) -> &TaskOutcome<T>;
     /// Called before the worker of `place` blocks for the task; runs the task if it has not begun.
     /// Returns false if the worker must not block, because the task may need this worker.
-    fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool;
+    fn run_for_joiner(self: Arc<Self>, place: &TaskPlace) -> bool;
 }
 
 /// The outcome of a future or group, which a worker never runs or blocks for.
-impl<T: Send> Joinable<T> for Outcome<T> {
-    fn outcome(&self) -> &Outcome<T> {
+impl<T: Send> Joinable<T> for TaskOutcome<T> {
+    fn outcome(&self) -> &TaskOutcome<T> {
         self
     }
 
-    fn run_for_joiner(self: Arc<Self>, _: &Place) -> bool {
+    fn run_for_joiner(self: Arc<Self>, _: &TaskPlace) -> bool {
         false
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs that wait in deques and queues, and the state that workers and submitters share.
 
-use super::counters::{Count, Counters, PoolCounters, Tally};
+use super::counters::{Count, Counters, PoolCounters, TaskTally};
 use super::error::{JoinError, Latch};
 use crate::runtime::continuation::{CancellationToken, new_runtime_id};
 use crate::runtime::{Deque, Shared};
@@ -46,19 +46,19 @@ pub enum Priority {
 const _: () = assert!(Priority::Background as usize + 1 == PRIORITIES);
 
 /// A task in a deque or queue.
-pub(super) struct Job {
+pub(super) struct TaskJob {
     pub(super) task: Arc<dyn Runnable>,
     pub(super) priority: Priority,
 }
 
 // Kept small, because jobs are copied between deques and queues.
-const _: () = assert!(size_of::<Job>() == 24);
+const _: () = assert!(size_of::<TaskJob>() == 24);
 
 /// A task as a worker sees it.
 pub(super) trait Runnable: Send + Sync {
     /// Runs the task until it ends, parks or pauses. Its checkpoints pause once it has run for
     /// `ask_after`.
-    fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job>;
+    fn run(self: Arc<Self>, place: &TaskPlace, ask_after: Nanos) -> Ran<TaskJob>;
 
     /// Notes the pool of the queue that the task is about to enter.
     fn set_pool(&self, pool: PoolId);
@@ -68,11 +68,11 @@ pub(super) trait Runnable: Send + Sync {
 }
 
 /// The worker of a thread, and what the task that it runs passes to its children.
-pub(super) struct Place {
+pub(super) struct TaskPlace {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) worker: WorkerId,
     pub(super) pool: PoolId,
-    pub(super) deque: Rc<Deque<Job>>,
+    pub(super) deque: Rc<Deque<TaskJob>>,
     pub(super) membership: RefCell<Membership>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Membership {
     pub(super) group: Option<Arc<Latch>>,
 }
 
-impl Place {
+impl TaskPlace {
     /// Runs `call` with `task` as the current membership. Returns the result and the membership.
     pub(super) fn within<R>(&self, task: Membership, call: impl FnOnce() -> R) -> (R, Membership) {
         let outer = self.membership.replace(task);
@@ -106,17 +106,17 @@ const ROOM_LOOK: Duration = Duration::from_micros(50);
 pub(super) struct Scheduler {
     /// The runtime's id, unique among all runtimes and servers of the process.
     pub(super) number: u64,
-    pub(super) shared: Shared<Job>,
+    pub(super) shared: Shared<TaskJob>,
     pub(super) pools: Box<[String]>,
-    workers: Box<[CachePadded<Tally>]>,
+    workers: Box<[CachePadded<TaskTally>]>,
     /// Counts of submissions and ends on threads that are not the pool's workers, one per pool.
-    elsewhere: Box<[CachePadded<Tally>]>,
+    elsewhere: Box<[CachePadded<TaskTally>]>,
     /// Whether the runtime is closed: only tasks may still submit.
     closed: AtomicBool,
 }
 
 impl Scheduler {
-    pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Scheduler {
+    pub(super) fn new(shared: Shared<TaskJob>, pools: Box<[String]>) -> Scheduler {
         Scheduler {
             number: new_runtime_id(),
             workers: (0..shared.policy().topology.workers).map(|_| CachePadded::default()).collect(),
@@ -128,7 +128,7 @@ impl Scheduler {
     }
 
     /// Submits a new job to `pool`.
-    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId) -> Result<(), JoinError> {
+    pub(super) fn submit(&self, place: Option<&TaskPlace>, job: TaskJob, pool: PoolId) -> Result<(), JoinError> {
         if pool >= self.pools.len() {
             return Err(JoinError::NoSuchPool(pool));
         }
@@ -152,7 +152,7 @@ impl Scheduler {
     /// Puts `job` into the calling worker's deque if pool and priority equal those of its current
     /// task, otherwise into the queue of its priority. If that queue is full, a worker uses its own
     /// deque, and any other thread waits.
-    pub(super) fn put(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
+    pub(super) fn put(&self, place: Option<&TaskPlace>, mut job: TaskJob, pool: PoolId) {
         let is_own =
             place.is_some_and(|place| place.pool == pool && place.membership.borrow().priority == job.priority);
         let queue = pool * PRIORITIES + job.priority as usize;

@@ -1,9 +1,9 @@
 //! [`Spawner`] spawns tasks, and runs the chunks of a loop in parallel.
 
 use super::counters::Counters;
-use super::error::{JoinError, Latch, Outcome};
+use super::error::{JoinError, Latch, TaskOutcome};
 use super::handle::JoinHandle;
-use super::scheduler::{Job, Membership, Priority, Runnable, Scheduler};
+use super::scheduler::{Membership, Priority, Runnable, Scheduler, TaskJob};
 use super::task::{ClosureTask, FutureTask};
 use super::worker;
 use crate::runtime::continuation::{CancellationToken, guarded, lock};
@@ -83,7 +83,7 @@ impl Spawner {
     }
 
     fn refused<T: Send + 'static>(&self, error: JoinError) -> JoinHandle<T> {
-        let outcome = Outcome::new();
+        let outcome = TaskOutcome::new();
         outcome.complete(Err(error));
         JoinHandle::new(self.scheduler.number, Arc::new(outcome))
     }
@@ -112,7 +112,7 @@ impl Spawner {
         let token = self.token.clone().or(inherited.token);
         let group = self.group.clone().or(inherited.group);
         let task = make(Membership { priority, token, group }, pool);
-        match self.scheduler.submit(place, Job { priority, task: Arc::clone(&task) as _ }, pool) {
+        match self.scheduler.submit(place, TaskJob { priority, task: Arc::clone(&task) as _ }, pool) {
             Ok(()) => Ok(task),
             Err(error) => {
                 task.retract();

@@ -2,9 +2,9 @@
 //! checkpoints, hop between pools, and wait without keeping a worker.
 
 use super::counters::Count;
-use super::error::{JoinError, Outcome};
+use super::error::{JoinError, TaskOutcome};
 use super::handle::Joinable;
-use super::scheduler::{Job, Membership, Place, Priority, Runnable, Scheduler};
+use super::scheduler::{Membership, Priority, Runnable, Scheduler, TaskJob, TaskPlace};
 use super::worker;
 use crate::runtime::continuation::{CancellationToken, Limits, Polled, Resumable, Terms, discard, guarded, poll};
 use crate::sched::PoolId;
@@ -18,24 +18,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 /// The closure or future that a worker runs, and the membership that its children inherit.
-type Work<W> = Resumable<(W, Membership)>;
+type TaskWork<W> = Resumable<(W, Membership)>;
 
 /// The answer for a task that its worker is done with.
-const OVER: Ran<Job> = Ran::Ended { ran: Nanos::ZERO };
+const OVER: Ran<TaskJob> = Ran::Ended { ran: Nanos::ZERO };
 
 /// A closure and its result, in one allocation.
 pub(super) struct ClosureTask<F, T> {
-    work: Work<F>,
-    outcome: Outcome<T>,
+    work: TaskWork<F>,
+    outcome: TaskOutcome<T>,
 }
 
 impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
     pub(super) fn new(membership: Membership, closure: F) -> Arc<ClosureTask<F, T>> {
-        Arc::new(ClosureTask { work: Resumable::new((closure, membership)), outcome: Outcome::new() })
+        Arc::new(ClosureTask { work: Resumable::new((closure, membership)), outcome: TaskOutcome::new() })
     }
 
     /// Runs the closure unless another worker has begun it. Calls `take_back` before.
-    fn run_once(&self, place: &Place, take_back: impl FnOnce()) {
+    fn run_once(&self, place: &TaskPlace, take_back: impl FnOnce()) {
         let Some((closure, membership)) = self.work.withdraw(|_| true) else { return };
         take_back();
         let (result, membership) = if membership.token.as_ref().is_some_and(CancellationToken::is_cancelled) {
@@ -52,7 +52,7 @@ impl<F: FnOnce() -> T, T> ClosureTask<F, T> {
 }
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Runnable for ClosureTask<F, T> {
-    fn run(self: Arc<Self>, place: &Place, _: Nanos) -> Ran<Job> {
+    fn run(self: Arc<Self>, place: &TaskPlace, _: Nanos) -> Ran<TaskJob> {
         self.run_once(place, || ());
         // If the handle was dropped, this drops the result.
         discard(self);
@@ -67,11 +67,11 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Runnable for ClosureT
 }
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for ClosureTask<F, T> {
-    fn outcome(&self) -> &Outcome<T> {
+    fn outcome(&self) -> &TaskOutcome<T> {
         &self.outcome
     }
 
-    fn run_for_joiner(self: Arc<Self>, place: &Place) -> bool {
+    fn run_for_joiner(self: Arc<Self>, place: &TaskPlace) -> bool {
         self.run_once(place, || {
             // The joined task is most often this worker's newest: then its job leaves the deque
             // too.
@@ -89,11 +89,11 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Joinable<T> for Closu
 /// them drops it, nothing can wake the future, and it ends as [`JoinError::Stalled`]. The handle
 /// owns only the outcome.
 pub(super) struct FutureTask<F: Future<Output: Send> + Send + 'static> {
-    pub(super) outcome: Arc<Outcome<F::Output>>,
+    pub(super) outcome: Arc<TaskOutcome<F::Output>>,
     scheduler: Arc<Scheduler>,
     priority: Priority,
     pool: AtomicUsize,
-    work: Work<Pin<Box<F>>>,
+    work: TaskWork<Pin<Box<F>>>,
 }
 
 impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
@@ -104,7 +104,7 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
         future: F,
     ) -> Arc<FutureTask<F>> {
         Arc::new(FutureTask {
-            outcome: Arc::new(Outcome::new()),
+            outcome: Arc::new(TaskOutcome::new()),
             scheduler,
             priority: membership.priority,
             pool: AtomicUsize::new(pool),
@@ -112,8 +112,8 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
         })
     }
 
-    fn job(self: Arc<Self>) -> Job {
-        Job { priority: self.priority, task: self }
+    fn job(self: Arc<Self>) -> TaskJob {
+        TaskJob { priority: self.priority, task: self }
     }
 
     /// Queues the task again after a wake.
@@ -125,7 +125,7 @@ impl<F: Future<Output: Send> + Send + 'static> FutureTask<F> {
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
-    fn run(self: Arc<Self>, place: &Place, ask_after: Nanos) -> Ran<Job> {
+    fn run(self: Arc<Self>, place: &TaskPlace, ask_after: Nanos) -> Ran<TaskJob> {
         let Some((mut future, membership)) = self.work.begin() else { return OVER };
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };

@@ -2,7 +2,7 @@
 //! deques and queues.
 
 use super::counters::Count;
-use super::scheduler::{Job, Place, Scheduler};
+use super::scheduler::{Scheduler, TaskJob, TaskPlace};
 use crate::runtime::continuation::begin_stack;
 use crate::runtime::{AbortOnPanic, Worker};
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
@@ -14,27 +14,27 @@ use std::sync::Arc;
 
 thread_local! {
     /// The worker that this thread is. Set once, when its loop begins.
-    static PLACE: OnceCell<Rc<Place>> = const { OnceCell::new() };
+    static PLACE: OnceCell<Rc<TaskPlace>> = const { OnceCell::new() };
 }
 
 /// The worker that the calling thread is; `None` on other threads, and while the thread ends.
-pub(super) fn current() -> Option<Rc<Place>> {
+pub(super) fn current() -> Option<Rc<TaskPlace>> {
     PLACE.try_with(|place| place.get().cloned()).ok().flatten()
 }
 
 /// The worker that the calling thread is, if it belongs to `scheduler`.
-pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Place>> {
+pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<TaskPlace>> {
     current().filter(|place| Arc::ptr_eq(&place.scheduler, scheduler))
 }
 
 /// Runs the thread of `worker` until the runtime stops. `stack_bytes` is the size of its stack.
-pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, scheduler: &Arc<Scheduler>) {
+pub(super) fn work(worker: Worker<TaskJob>, pool: PoolId, stack_bytes: usize, scheduler: &Arc<Scheduler>) {
     let _guard = AbortOnPanic;
     begin_stack(stack_bytes);
     let id = worker.id;
     worker.run_with(&scheduler.shared, |deque| {
         let (scheduler, deque) = (Arc::clone(scheduler), Rc::clone(deque));
-        let place = Rc::new(Place { scheduler, worker: id, pool, deque, membership: RefCell::default() });
+        let place = Rc::new(TaskPlace { scheduler, worker: id, pool, deque, membership: RefCell::default() });
         let first = PLACE.with(|slot| slot.set(Rc::clone(&place)).is_ok());
         assert!(first, "a thread is one worker, once");
         TaskEngine(place)
@@ -42,29 +42,29 @@ pub(super) fn work(worker: Worker<Job>, pool: PoolId, stack_bytes: usize, schedu
 }
 
 /// The engine that runs tasks for one worker.
-struct TaskEngine(Rc<Place>);
+struct TaskEngine(Rc<TaskPlace>);
 
 impl Engine for TaskEngine {
-    type Job = Job;
+    type Job = TaskJob;
 
-    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<Job>>) -> Received {
+    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<TaskJob>>) -> Received {
         Received::default()
     }
 
-    fn run(&mut self, job: Job, at_most: Nanos) -> Ran<Job> {
+    fn run(&mut self, job: TaskJob, at_most: Nanos) -> Ran<TaskJob> {
         job.task.run(&self.0, at_most)
     }
 
     /// Policies of tasks use only the priority.
-    fn describe(&self, job: &Job) -> Description {
+    fn describe(&self, job: &TaskJob) -> Description {
         Description { class: Some(job.priority as u8), attained: Nanos::ZERO }
     }
 
-    fn discard(&mut self, _: Job, _: Discarded) {
+    fn discard(&mut self, _: TaskJob, _: Discarded) {
         unreachable!("this runtime runs every task to its end and never abandons any")
     }
 
-    fn requeued(&mut self, job: &mut Job, why: Requeued) -> bool {
+    fn requeued(&mut self, job: &mut TaskJob, why: Requeued) -> bool {
         job.task.set_pool(if let Requeued::Hopped(target) = why { target } else { self.0.pool });
         true
     }

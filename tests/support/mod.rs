@@ -47,7 +47,7 @@ pub(crate) mod prelude {
     pub(crate) use super::{bound, echo, emulated, listen, policies, quiescent, sized};
     pub(crate) use forebay::config::Config;
     pub(crate) use forebay::fate::{Fate, Malformed};
-    pub(crate) use forebay::handler::builtin::{Bench, Burner, Echo, Order, Spin, Work};
+    pub(crate) use forebay::handler::builtin::{Bench, BenchWork, Burner, Echo, Order, Spin};
     pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
     pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
     pub(crate) use forebay::inside::sched::PolicyName;

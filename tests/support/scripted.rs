@@ -1,7 +1,7 @@
 //! A handler for the bench protocol. The first byte of a request's payload says what it does.
 
 use super::{GIVE_UP_AFTER, Running};
-use forebay::handler::builtin::{Bench, Order, Work};
+use forebay::handler::builtin::{Bench, BenchWork, Order};
 use forebay::handler::{Reply, checkpoint, fork, hop, uninterrupted};
 use forebay::time::{Nanos, clock};
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ pub(crate) struct Script {
     shared: Arc<Scripted>,
 }
 
-impl Work for Script {
+impl BenchWork for Script {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         self.shared.begun.fetch_add(1, Ordering::SeqCst);
         match order.payload.first() {

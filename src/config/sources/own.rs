@@ -2,7 +2,7 @@
 //! also in the environment and in the table `[service]` of the file.
 
 use super::{read_bounded, value_text};
-use crate::config::effective::{Own, OwnRow};
+use crate::config::effective::{OwnRow, OwnSettings};
 use crate::config::layers::Layers;
 use crate::config::problem::{Origin, Problem};
 use crate::config::table::{CONFIG, environment_name};
@@ -67,7 +67,7 @@ impl OwnFlags {
     }
 
     /// Merges the layers: `matches` from [`OwnFlags::texts`], then those that `layers` have.
-    pub(super) fn resolve(&self, matches: &ArgMatches, layers: &mut Layers) -> Own {
+    pub(super) fn resolve(&self, matches: &ArgMatches, layers: &mut Layers) -> OwnSettings {
         let (mut args, mut origins, before) = (self.args.clone(), BTreeMap::new(), layers.problems.len());
         for (key, arg) in self.keys() {
             let is_flag = matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -107,7 +107,7 @@ impl OwnFlags {
             is_secret: arg.is_hide_env_values_set(),
         };
         let rows = if layers.problems.is_empty() { self.keys().map(row).collect() } else { Vec::new() };
-        Own { rows, matches }
+        OwnSettings { rows, matches }
     }
 
     /// Why the argument `written` of the command line has a wrong value, and what is allowed. Rules

@@ -3,7 +3,7 @@
 #[macro_use]
 mod setting;
 
-pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, Given, HELP_ALL, environment_name, find};
+pub(crate) use setting::{CHECK_CONFIG, CHECK_HEALTH, CONFIG, HELP_ALL, SettingSource, environment_name, find};
 pub use setting::{Group, Setting};
 
 use super::addresses;

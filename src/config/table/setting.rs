@@ -61,7 +61,7 @@ labels! {
 }
 
 /// A source of texts for settings.
-pub(crate) trait Given {
+pub(crate) trait SettingSource {
     /// The value of `key`, if there is a text and `parse` accepts it. A refusal is kept as a
     /// problem.
     fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T>;
@@ -116,7 +116,7 @@ macro_rules! settings {
 
         /// Parses each setting of `layers` by itself. An invalid one becomes a problem and gets its
         /// default, so that the rules between settings are still checked.
-        pub(crate) fn parse(layers: &mut impl Given) -> Config {
+        pub(crate) fn parse(layers: &mut impl SettingSource) -> Config {
             $($(
                 let parse = forms::$field().parse;
                 let $field = layers

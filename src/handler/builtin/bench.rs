@@ -1,4 +1,4 @@
-//! The bench protocol as a handler. [`Bench`] reads and writes the header; a [`Work`] does the
+//! The bench protocol as a handler. [`Bench`] reads and writes the header; a [`BenchWork`] does the
 //! rest.
 
 use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
@@ -19,7 +19,7 @@ pub struct Order<'a> {
 }
 
 /// What one value of `--handler` does for each request.
-pub trait Work: Sync {
+pub trait BenchWork: Sync {
     /// Does the work of `order` and writes the reply's payload. There is room for as many bytes as
     /// the request's payload has.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
@@ -29,7 +29,7 @@ pub trait Work: Sync {
 #[derive(Debug)]
 pub struct Echo;
 
-impl Work for Echo {
+impl BenchWork for Echo {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         let _ = reply.put(order.payload);
     }
@@ -42,7 +42,7 @@ pub struct Bench<W> {
     cost_cap: Arc<AtomicCell<Nanos>>,
 }
 
-impl<W: Work> Bench<W> {
+impl<W: BenchWork> Bench<W> {
     /// A handler that does `work` for each request, and refuses requests whose cost is above
     /// `cost_cap`.
     pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
@@ -65,7 +65,7 @@ pub struct Asked {
     class: u8,
 }
 
-impl<W: Work> Handler for Bench<W> {
+impl<W: BenchWork> Handler for Bench<W> {
     type Ticket = Asked;
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Asked>, Rejected<Asked>> {

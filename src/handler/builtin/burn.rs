@@ -1,7 +1,7 @@
 //! Burns a requested amount of CPU time, or sleeps as long on an emulated core. `--handler spin`
 //! does only this.
 
-use super::{Order, Work};
+use super::{BenchWork, Order};
 use crate::emulation;
 use crate::handler::{Reply, checkpoint};
 use crate::time::{Nanos, clock};
@@ -88,7 +88,7 @@ impl Spin {
     }
 }
 
-impl Work for Spin {
+impl BenchWork for Spin {
     async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
         self.burn(order.cost).await;
     }

@@ -1,6 +1,6 @@
 //! `--handler fork`: burns CPU time as `spin` does, but splits heavy requests over several workers.
 
-use super::{Burner, Order, Spin, Work};
+use super::{BenchWork, Burner, Order, Spin};
 use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
@@ -30,7 +30,7 @@ impl Forking {
     }
 }
 
-impl Work for Forking {
+impl BenchWork for Forking {
     async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
         let (parts, spin) = (self.parts(order.cost), self.spin);
         let each = Nanos::new(order.cost.get() / parts);

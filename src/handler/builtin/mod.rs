@@ -5,6 +5,6 @@ mod burn;
 mod forking;
 pub mod wire;
 
-pub use bench::{Asked, Bench, Echo, Order, Work};
+pub use bench::{Asked, Bench, BenchWork, Echo, Order};
 pub use burn::{Burner, Spin};
 pub use forking::Forking;

@@ -12,7 +12,7 @@ mod unfinished;
 
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
-use ring::{Ring, Words};
+use ring::{RecordRing, Words};
 use std::hash::RandomState;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) use pen::Pen;
 #[cfg(feature = "admin")]
 pub(crate) use unfinished::Open;
-pub(crate) use unfinished::{Unfinished, Wait};
+pub(crate) use unfinished::{UnfinishedRequests, Wait};
 
 /// A request that waits for this long counts as delayed. It is the time of a hundred requests of 1
 /// us, and longer than a wake-up.
@@ -59,7 +59,7 @@ pub(crate) fn receiver(id: u64) -> usize {
 
 /// What a worker did in a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SliceKind {
     /// The worker ran one request, which passed no checkpoint.
     #[default]
     Unchecked,
@@ -78,8 +78,15 @@ pub(super) enum Kind {
 }
 
 #[cfg(feature = "admin")]
-impl Kind {
-    const ALL: [Kind; 6] = [Kind::Unchecked, Kind::Checked, Kind::Child, Kind::Short, Kind::NoPacket, Kind::Running];
+impl SliceKind {
+    const ALL: [SliceKind; 6] = [
+        SliceKind::Unchecked,
+        SliceKind::Checked,
+        SliceKind::Child,
+        SliceKind::Short,
+        SliceKind::NoPacket,
+        SliceKind::Running,
+    ];
 }
 
 /// A stretch of a worker's time, and what the worker did in it.
@@ -87,7 +94,7 @@ impl Kind {
 pub(super) struct Slice {
     pub(super) began: Nanos,
     pub(super) took: Nanos,
-    pub(super) kind: Kind,
+    pub(super) kind: SliceKind,
     pub(super) about: About,
 }
 
@@ -99,7 +106,7 @@ impl Slice {
     /// The slice as it looked at `now`, while it was still in progress.
     #[cfg(feature = "admin")]
     fn as_of(self, now: Nanos) -> Slice {
-        let kind = if self.kind == Kind::Unchecked { Kind::Running } else { self.kind };
+        let kind = if self.kind == SliceKind::Unchecked { SliceKind::Running } else { self.kind };
         Slice { took: now.minus(self.began), kind, ..self }
     }
 
@@ -113,7 +120,7 @@ impl Slice {
         let [began, mixed, id, came_at] = words;
         let [kind, class, ..] = mixed.to_le_bytes();
         let (about, took) = (About { id, class, came_at: Nanos::new(came_at) }, Nanos::new(mixed >> 16));
-        Slice { began: Nanos::new(began), took, kind: Kind::ALL[usize::from(kind) % Kind::ALL.len()], about }
+        Slice { began: Nanos::new(began), took, kind: SliceKind::ALL[usize::from(kind) % SliceKind::ALL.len()], about }
     }
 }
 
@@ -170,7 +177,7 @@ pub(crate) struct Ended {
 /// The slices and requests that one worker has recorded.
 #[derive(Debug)]
 pub(crate) struct Track {
-    slices: Ring,
+    slices: RecordRing,
     pub(super) delayed: ArrayQueue<Delayed>,
     /// The slice in progress, as [`Slice::words`] with no time yet. A start of 0 means that there
     /// is none.
@@ -194,7 +201,7 @@ impl Track {
     /// An empty track for one of `workers` workers, which all share the keys of `hasher`.
     pub(super) fn new(workers: usize, hasher: RandomState) -> Track {
         Track {
-            slices: Ring::new(Track::slots(workers)),
+            slices: RecordRing::new(Track::slots(workers)),
             delayed: ArrayQueue::new(DELAYED),
             running: Default::default(),
             captures: AtomicBool::new(false),
@@ -249,7 +256,7 @@ mod tests {
 
     /// Records runs, each with number, start and end in microseconds, and whether it passed a
     /// checkpoint.
-    fn written(ran: &[(u64, u64, u64, bool)]) -> Vec<(u64, u64, u64, Kind)> {
+    fn written(ran: &[(u64, u64, u64, bool)]) -> Vec<(u64, u64, u64, SliceKind)> {
         let track = Track::new(1, RandomState::new());
         let mut pen = Pen::new(&track);
         for &(id, from, to, checked) in ran {
@@ -268,7 +275,8 @@ mod tests {
     #[test]
     fn a_slice_is_a_stretch_of_one_request() {
         let ran = [(7, 100, 150, false), (7, 152, 200, false), (8, 201, 300, false), (7, 301, 400, true)];
-        let slices = [(7, 100, 100, Kind::Checked), (8, 201, 99, Kind::Unchecked), (7, 301, 99, Kind::Checked)];
+        let slices =
+            [(7, 100, 100, SliceKind::Checked), (8, 201, 99, SliceKind::Unchecked), (7, 301, 99, SliceKind::Checked)];
         assert_eq!(written(&ran), slices);
         assert_eq!(written(&[(7, 100, 150, false), (7, 171, 200, false)]).len(), 2, "it was away for longer");
     }
@@ -279,8 +287,8 @@ mod tests {
         let short = |id: u64, from: u64| (id, from, from + 10, false);
         let ran = [short(1, 100), short(2, 111), short(3, 145), (4, 156, 251, false), short(5, 252)];
         let [two, one, last] =
-            [(2, 100, 21), (1, 145, 10), (1, 252, 10)].map(|(id, from, us)| (id, from, us, Kind::Short));
-        assert_eq!(written(&ran), [two, one, (4, 156, 95, Kind::Unchecked), last]);
+            [(2, 100, 21), (1, 145, 10), (1, 252, 10)].map(|(id, from, us)| (id, from, us, SliceKind::Short));
+        assert_eq!(written(&ran), [two, one, (4, 156, 95, SliceKind::Unchecked), last]);
         let many: Vec<_> = (0..100).map(|id| short(id + 1, 100 + 10 * id)).collect();
         assert_eq!(written(&many).len(), 5, "200 us each");
     }
@@ -300,14 +308,17 @@ mod tests {
             let slices = track.slices(u64::MAX, US(now)).into_iter().skip(1);
             slices.map(|slice| (slice.about.id, slice.took.get() / 1_000, slice.kind)).collect()
         };
-        assert_eq!(as_of(200), [(7, 50, Kind::Unchecked), (8, 50, Kind::Running)]);
-        assert_eq!(as_of(250), [(7, 50, Kind::Unchecked), (8, 100, Kind::Unchecked), (9, 0, Kind::Running)]);
+        assert_eq!(as_of(200), [(7, 50, SliceKind::Unchecked), (8, 50, SliceKind::Running)]);
+        assert_eq!(
+            as_of(250),
+            [(7, 50, SliceKind::Unchecked), (8, 100, SliceKind::Unchecked), (9, 0, SliceKind::Running)]
+        );
     }
 
     // Do slices survive the conversion to words and back?
     #[test]
     fn records_come_back_as_they_were() {
-        let slice = Slice { began: US(5), took: US(70), kind: Kind::Short, about: about(9) };
+        let slice = Slice { began: US(5), took: US(70), kind: SliceKind::Short, about: about(9) };
         assert_eq!(Slice::of(slice.words()), slice);
         assert_eq!([receiver(number(1_024, 5)), receiver(number(0, 1))], [1_024, 0]);
         assert_eq!([0, 1, 16, 17, 100, 1_024].map(Track::slots), [16_384, 16_384, 16_384, 8_192, 2_048, 1_024]);
@@ -323,6 +334,6 @@ mod tests {
         pen.rest();
         assert!(track.slices(u64::MAX, Nanos::MAX).iter().map(|slice| slice.took).eq([US(0), US(200), US(0)]));
         pen.begin(about(0), US(1_000));
-        assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), Kind::Child)));
+        assert_eq!(track.running(US(1_070)).map(|slice| (slice.took, slice.kind)), Some((US(70), SliceKind::Child)));
     }
 }

@@ -1,6 +1,6 @@
 //! The pen: writes what one worker runs into its [`Track`].
 
-use super::{About, Delayed, Ended, Kind, Slice, Track};
+use super::{About, Delayed, Ended, Slice, SliceKind, Track};
 use crate::time::Nanos;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::Ordering;
@@ -35,14 +35,14 @@ impl<'t> Pen<'t> {
     pub(crate) fn begin(&mut self, about: About, now: Nanos) {
         if self.current.about.id == about.id && about.id > 0 && now.minus(self.current.end()) <= GAP {
             // The request was only interrupted to ask the policy whether it continues.
-            if self.current.kind == Kind::Unchecked {
-                self.current.kind = Kind::Checked;
+            if self.current.kind == SliceKind::Unchecked {
+                self.current.kind = SliceKind::Checked;
                 self.track.run(&self.current);
             }
             return;
         }
         self.flush();
-        let kind = if about.id == 0 { Kind::Child } else { Kind::Unchecked };
+        let kind = if about.id == 0 { SliceKind::Child } else { SliceKind::Unchecked };
         self.current = Slice { began: now, took: Nanos::ZERO, kind, about };
         self.track.run(&self.current);
     }
@@ -51,8 +51,8 @@ impl<'t> Pen<'t> {
     #[inline]
     pub(crate) fn end(&mut self, checked: bool, now: Nanos) {
         self.current.took = now.minus(self.current.began);
-        if checked && self.current.kind == Kind::Unchecked {
-            self.current.kind = Kind::Checked;
+        if checked && self.current.kind == SliceKind::Unchecked {
+            self.current.kind = SliceKind::Checked;
         }
     }
 
@@ -65,12 +65,12 @@ impl<'t> Pen<'t> {
         } else if slice.took >= SHORT {
             self.write();
             self.track.slices.push(self.current.words());
-        } else if self.held.kind == Kind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
+        } else if self.held.kind == SliceKind::Short && self.held.took < TRAIN_MAX && self.follows(slice.began, GAP) {
             self.held.took = slice.end().minus(self.held.began);
             self.held.about.id += 1;
         } else {
             self.write();
-            self.held = Slice { kind: Kind::Short, about: About { id: 1, ..About::default() }, ..self.current };
+            self.held = Slice { kind: SliceKind::Short, about: About { id: 1, ..About::default() }, ..self.current };
         }
     }
 
@@ -98,11 +98,11 @@ impl<'t> Pen<'t> {
     pub(crate) fn no_packet(&mut self, now: Nanos) {
         self.flush();
         self.current = Slice::default();
-        if self.held.kind == Kind::NoPacket && self.follows(now, TRAIN_MAX) {
+        if self.held.kind == SliceKind::NoPacket && self.follows(now, TRAIN_MAX) {
             self.held.took = now.minus(self.held.began);
         } else {
             self.write();
-            self.held = Slice { began: now, kind: Kind::NoPacket, ..Slice::default() };
+            self.held = Slice { began: now, kind: SliceKind::NoPacket, ..Slice::default() };
         }
     }
 

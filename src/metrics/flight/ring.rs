@@ -8,7 +8,7 @@ pub(super) type Words = [u64; 4];
 
 /// The latest records of one writer.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct RecordRing {
     /// Number of records that the writer has begun to write.
     begun: AtomicU64,
     /// Number of complete records.
@@ -16,12 +16,12 @@ pub(super) struct Ring {
     slots: Box<[[AtomicU64; 4]]>,
 }
 
-impl Ring {
+impl RecordRing {
     /// An empty ring for `slots` records, which must be a power of two.
-    pub(super) fn new(slots: usize) -> Ring {
+    pub(super) fn new(slots: usize) -> RecordRing {
         assert!(slots.is_power_of_two(), "places are found by a mask");
         let slots = (0..slots).map(|_| Default::default()).collect();
-        Ring { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots }
+        RecordRing { begun: AtomicU64::new(0), done: AtomicU64::new(0), slots }
     }
 
     /// Adds a record. Only the writer may call this.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_newest_records_stay() {
-        let ring = Ring::new(4);
+        let ring = RecordRing::new(4);
         assert_eq!(ring.latest(9), (vec![], 0));
         let record = |number| [number, 10 * number, 20 * number, 30 * number];
         (1..=5).for_each(|number| ring.push(record(number)));
@@ -84,7 +84,7 @@ mod tests {
     /// equal. One thread writes without pause, and another reads 2,000 times.
     #[test]
     fn no_record_is_seen_in_parts() {
-        let (ring, stop) = (Ring::new(8), AtomicBool::new(false));
+        let (ring, stop) = (RecordRing::new(8), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut number = 0;

@@ -53,7 +53,7 @@ impl Wait {
 
 /// The unfinished requests of one server.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedRequests {
     // Ordering: relaxed throughout. A scrape may see the begin or end of a request a moment late.
     // Padded, so that workers with neighbouring packets do not share a cache line.
     marks: Box<[CachePadded<Mark>]>,
@@ -70,10 +70,10 @@ struct Mark {
     wait: AtomicU64,
 }
 
-impl Unfinished {
+impl UnfinishedRequests {
     /// Marks for `packets` packets, all without a request.
-    pub(crate) fn new(packets: usize) -> Unfinished {
-        Unfinished { marks: (0..packets).map(|_| CachePadded::default()).collect() }
+    pub(crate) fn new(packets: usize) -> UnfinishedRequests {
+        UnfinishedRequests { marks: (0..packets).map(|_| CachePadded::default()).collect() }
     }
 
     /// Notes that `packet` holds the request `about`.
@@ -149,7 +149,7 @@ mod tests {
     // until its end?
     #[test]
     fn waits_for_flows_and_permits_are_told_apart() {
-        let (unfinished, us) = (Unfinished::new(1), Nanos::from_micros);
+        let (unfinished, us) = (UnfinishedRequests::new(1), Nanos::from_micros);
         let about = |id| About { id, class: 0, came_at: us(1_000) };
         let waits = || unfinished.all().map(|(about, shard, wait)| (about.id, shard, wait)).collect::<Vec<_>>();
         unfinished.begin(0, about(7));
@@ -175,7 +175,7 @@ mod tests {
     // Are the shards known that work aside holds up, the oldest first, and no others?
     #[test]
     fn shards_that_work_aside_holds_up_are_known() {
-        let unfinished = Unfinished::new(5);
+        let unfinished = UnfinishedRequests::new(5);
         let (flow, aside) = (|shard| Some(Wait::Flow(shard)), Some(Wait::Aside(9)));
         let waits = [(40, &[flow(7), aside][..]), (10, &[flow(3)]), (20, &[aside]), (30, &[flow(2), aside])];
         for (packet, (at, waits)) in waits.into_iter().enumerate() {
@@ -190,7 +190,7 @@ mod tests {
     // Is the oldest request of each class found in any packet, and forgotten at its end?
     #[test]
     fn the_oldest_of_each_class_is_found() {
-        let (unfinished, ms) = (Unfinished::new(4), Nanos::from_millis);
+        let (unfinished, ms) = (UnfinishedRequests::new(4), Nanos::from_millis);
         let oldest = || unfinished.oldest(ms(100)).map(|age| age.map(|age| age.as_micros_f64().round() as u64 / 1_000));
         assert_eq!(oldest(), [None; CLASSES]);
         let about = |id, class, came_at| About { id, class, came_at };

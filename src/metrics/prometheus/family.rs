@@ -7,11 +7,11 @@ use std::time::Duration;
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) help: String,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<FamilySample>,
 }
 
 /// One sample: pairs of a label's name and value, and the measured value.
-pub(super) struct Sample(pub(super) Vec<(String, String)>, pub(super) Value);
+pub(super) struct FamilySample(pub(super) Vec<(String, String)>, pub(super) Value);
 
 pub(super) enum Value {
     Gauge(f64),
@@ -45,7 +45,7 @@ impl Family {
 
     pub(super) fn add(&mut self, labels: &[(&str, &str)], value: Value) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        self.samples.push(Sample(labels.collect(), value));
+        self.samples.push(FamilySample(labels.collect(), value));
     }
 }
 

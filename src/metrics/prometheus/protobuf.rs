@@ -4,16 +4,16 @@
 //! The [encoding](https://protobuf.dev/programming-guides/encoding/) takes 30 lines here. A crate
 //! for it would bring six other crates into every program with a server.
 
-use super::family::{Family, Histogram, Sample, Value};
+use super::family::{Family, FamilySample, Histogram, Value};
 
 pub(super) fn protobuf(families: &[Family]) -> Vec<u8> {
-    let mut all = Message::default();
+    let mut all = FieldBytes::default();
     for family in families {
-        let mut one = Message::default();
+        let mut one = FieldBytes::default();
         one.bytes(1, family.name.as_bytes());
         one.bytes(2, family.help.as_bytes());
         one.uint(3, family.samples.first().map_or(0, |sample| kind(&sample.1)));
-        for Sample(labels, value) in &family.samples {
+        for FamilySample(labels, value) in &family.samples {
             one.message(4, |metric| {
                 for (name, value) in labels {
                     metric.message(1, |label| {
@@ -45,7 +45,7 @@ fn kind(value: &Value) -> u64 {
     }
 }
 
-fn histogram(to: &mut Message, histogram: &Histogram) {
+fn histogram(to: &mut FieldBytes, histogram: &Histogram) {
     to.uint(1, histogram.count);
     to.double(2, histogram.sum);
     for (count, bound) in &histogram.buckets {
@@ -82,9 +82,9 @@ const BYTES: u64 = 2;
 
 /// The fields of one message.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct FieldBytes(Vec<u8>);
 
-impl Message {
+impl FieldBytes {
     /// Seven bits a byte, the lowest first; the top bit says that more follow.
     fn varint(&mut self, mut value: u64) {
         while value > 0x7f {
@@ -114,8 +114,8 @@ impl Message {
         self.0.extend(bytes);
     }
 
-    fn message(&mut self, field: u64, write: impl FnOnce(&mut Message)) {
-        let mut inner = Message::default();
+    fn message(&mut self, field: u64, write: impl FnOnce(&mut FieldBytes)) {
+        let mut inner = FieldBytes::default();
         write(&mut inner);
         self.bytes(field, &inner.0);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fate::{CLASSES, Malformed, ReceiveError, Refused, Unsent};
-use crate::metrics::{self, Cause, Counter, Gauges, Sample, Steal, WorkerMetrics};
+use crate::metrics::{self, Cause, CounterName, Gauges, Sample, Steal, WorkerMetrics};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
@@ -22,13 +22,13 @@ fn scrape(format: Format) -> String {
             ..Sample::default()
         });
     }
-    recorder.count(Counter::Malformed(Malformed::Empty));
-    recorder.count(Counter::Refused(Refused::CostCap));
-    recorder.count(Counter::Unsent(Unsent::TooLong));
-    recorder.count(Counter::ReceiveErrors(ReceiveError::NoMemory));
+    recorder.count(CounterName::Malformed(Malformed::Empty));
+    recorder.count(CounterName::Refused(Refused::CostCap));
+    recorder.count(CounterName::Unsent(Unsent::TooLong));
+    recorder.count(CounterName::ReceiveErrors(ReceiveError::NoMemory));
     recorder.end_slice(Nanos::from_millis(1_500));
     recorder.unanswered(1, Nanos::from_millis(250));
-    recorder.count(Counter::Steals(Steal::SocketFound));
+    recorder.count(CounterName::Steals(Steal::SocketFound));
     let mut collector = metrics::Collector::new(&metrics);
     collector.collect();
     let queue_depths = vec![("heavy".into(), 4)];

@@ -1,6 +1,6 @@
 //! Families of metrics as text, in the classic format 0.0.4.
 
-use super::family::{Family, Sample, Value};
+use super::family::{Family, FamilySample, Value};
 use std::fmt::{self, Display, Write};
 
 pub(super) fn text(families: &[Family]) -> String {
@@ -19,7 +19,7 @@ fn write(to: &mut String, family: &Family) -> fmt::Result {
     let name = &family.name;
     let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
     write!(to, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
-    for Sample(labels, value) in &family.samples {
+    for FamilySample(labels, value) in &family.samples {
         let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
         let labels = labels.collect::<Vec<_>>().join(",");
         match value {

@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use crate::fate::labels;
-use crate::metrics::flight::{About, Delayed, Kind, PERMIT, Slice, receiver};
+use crate::metrics::flight::{About, Delayed, PERMIT, Slice, SliceKind, receiver};
 use crate::time::Nanos;
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ pub(super) fn blame<'a>(
 ) -> Option<Culprit> {
     let (from, until) = (late.about.came_at, late.ended_at);
     let began_on = usize::from(late.worker).min(workers - 1);
-    let held_up = |worker| Held::of(worker, slices(worker), late);
+    let held_up = |worker| WorkerSpan::of(worker, slices(worker), late);
     if let Some(culprit) = by_helpers(late, began_on) {
         return Some(culprit);
     }
@@ -177,12 +177,14 @@ pub(super) fn blame<'a>(
         return Some(Culprit { worker: other.worker, ..named(Cause::Pool, other.most, other.by) });
     }
     Some(match held.kind {
-        Kind::Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
-        Kind::Running if explains(held.most) => named(Cause::Running, held.most, held.by),
-        Kind::Unchecked | Kind::Child if explains(held.most) => named(Cause::NoCheckpoint, held.most, held.by),
+        SliceKind::Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
+        SliceKind::Running if explains(held.most) => named(Cause::Running, held.most, held.by),
+        SliceKind::Unchecked | SliceKind::Child if explains(held.most) => {
+            named(Cause::NoCheckpoint, held.most, held.by)
+        }
         _ if explains(idle) => named(Cause::Asleep, idle, None),
         kind => {
-            let short = if kind == Kind::Short { held.short } else { 0 };
+            let short = if kind == SliceKind::Short { held.short } else { 0 };
             Culprit { short, ..named(Cause::NoFreeWorker, held.busy, held.by) }
         }
     })
@@ -209,7 +211,7 @@ fn share(time: Nanos, delay: Nanos) -> f64 {
 
 /// What one worker did while a request waited.
 #[derive(Default)]
-struct Held {
+struct WorkerSpan {
     worker: usize,
     /// Start of the judged time: the arrival of the request, or later if older slices are not
     /// examined.
@@ -219,7 +221,7 @@ struct Held {
     /// The longest time that the worker spent on one request.
     most: Nanos,
     /// The kind of the slices of this request.
-    kind: Kind,
+    kind: SliceKind,
     /// The request on which the worker spent `most`; `None` for short requests and children, which
     /// are summed.
     by: Option<About>,
@@ -227,8 +229,8 @@ struct Held {
     without_packets: Nanos,
 }
 
-impl Held {
-    fn of(worker: usize, slices: &[Slice], late: &Delayed) -> Option<Held> {
+impl WorkerSpan {
+    fn of(worker: usize, slices: &[Slice], late: &Delayed) -> Option<WorkerSpan> {
         let (from, until) = (late.about.came_at, late.ended_at);
         // The ring no longer holds slices from the beginning of the wait.
         if slices.first().is_none_or(|first| first.began > from) {
@@ -237,37 +239,37 @@ impl Held {
         let [begin, end] = [from, until].map(|time| slices.partition_point(|slice| slice.end() <= time));
         // The slice before may be a lack of packets, after which the worker slept. It lasts until
         // the next slice.
-        let lacked = begin > 0 && slices[begin - 1].kind == Kind::NoPacket;
+        let lacked = begin > 0 && slices[begin - 1].kind == SliceKind::NoPacket;
         let (begin, end) = (begin - usize::from(lacked), slices.len().min(end + 1));
         let walked = &slices[begin.max(end.saturating_sub(WALKED))..end];
         let from = if walked.len() < end - begin { walked[0].began } else { from };
-        let mut held = Held { worker, from, kind: Kind::Short, ..Held::default() };
+        let mut held = WorkerSpan { worker, from, kind: SliceKind::Short, ..WorkerSpan::default() };
         // Slices of one request are summed; so are all short ones, and all children.
-        let mut sums: Vec<(About, Kind, Nanos)> = Vec::new();
+        let mut sums: Vec<(About, SliceKind, Nanos)> = Vec::new();
         let mut lack: Option<(Nanos, Nanos)> = None;
         for (at, slice) in walked.iter().enumerate().filter(|(_, slice)| slice.began < until) {
             let overlap = slice.end().min(until).minus(slice.began.max(from));
             match slice.kind {
-                Kind::NoPacket => {
+                SliceKind::NoPacket => {
                     // The lack of packets lasts until the worker ran something again.
                     let end = walked.get(at + 1).map_or(until, |next| next.began).min(until);
                     lack = Some((lack.map_or(slice.began.max(from), |(first, _)| first), end));
                     continue;
                 }
-                _ if slice.about.id == late.about.id && slice.kind != Kind::Short => continue,
-                Kind::Short => held.short += slice.about.id,
+                _ if slice.about.id == late.about.id && slice.kind != SliceKind::Short => continue,
+                SliceKind::Short => held.short += slice.about.id,
                 _ => {}
             }
             held.busy = held.busy.plus(overlap);
-            let same = |kind: Kind, about: About| match slice.kind {
-                Kind::Short | Kind::Child => kind == slice.kind,
-                _ => kind != Kind::Short && about.id == slice.about.id,
+            let same = |kind: SliceKind, about: About| match slice.kind {
+                SliceKind::Short | SliceKind::Child => kind == slice.kind,
+                _ => kind != SliceKind::Short && about.id == slice.about.id,
             };
             match sums.iter_mut().rev().take(SUMS).find(|(about, kind, _)| same(*kind, *about)) {
                 Some((_, kind, sum)) => {
                     *sum = sum.plus(overlap);
                     // The request ran again after another one, so it must have passed a checkpoint.
-                    *kind = if *kind == Kind::Unchecked { Kind::Checked } else { *kind };
+                    *kind = if *kind == SliceKind::Unchecked { SliceKind::Checked } else { *kind };
                 }
                 None => sums.push((slice.about, slice.kind, overlap)),
             }
@@ -275,7 +277,7 @@ impl Held {
         held.without_packets = lack.map_or(Nanos::ZERO, |(first, last)| last.minus(first));
         if let Some(&(about, kind, most)) = sums.iter().max_by_key(|(_, _, sum)| *sum) {
             (held.most, held.kind) = (most, kind);
-            held.by = (!matches!(kind, Kind::Short | Kind::Child)).then_some(about);
+            held.by = (!matches!(kind, SliceKind::Short | SliceKind::Child)).then_some(about);
         }
         Some(held)
     }

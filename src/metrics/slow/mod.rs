@@ -7,7 +7,7 @@ mod host;
 pub use blame::Cause;
 pub(crate) use host::Tick;
 
-use super::flight::{About, DELAYED, Delayed, Kind, LONG_WAIT, PERMIT, Slice, Track, Wait, number, receiver};
+use super::flight::{About, DELAYED, Delayed, LONG_WAIT, PERMIT, Slice, SliceKind, Track, Wait, number, receiver};
 use super::worker_metrics::WorkerMetrics;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
@@ -307,8 +307,9 @@ impl<'m> Tracks<'m> {
         let held = slices.first().map_or(self.now, |first| first.began);
         let from = self.now.minus(Nanos::from_secs(1)).max(held);
         let slices = slices[slices.partition_point(|slice| slice.end() <= from)..].iter();
-        let busy =
-            slices.filter(|slice| slice.kind != Kind::NoPacket).map(|slice| slice.end().minus(slice.began.max(from)));
+        let busy = slices
+            .filter(|slice| slice.kind != SliceKind::NoPacket)
+            .map(|slice| slice.end().minus(slice.began.max(from)));
         let busy = busy.fold(Nanos::ZERO, Nanos::plus);
         let busy = busy.get() as f64 / self.now.minus(from).get().max(1) as f64;
         let running = self.running[worker].filter(|slice| slice.about.id > 0).map(|slice| {

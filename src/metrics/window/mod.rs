@@ -34,7 +34,7 @@ use std::ops::RangeBounds;
 #[derive(Debug)]
 pub(crate) struct Window {
     width: Nanos,
-    slots: Box<[Slot]>,
+    slots: Box<[Interval]>,
     /// Number of the interval in which the current mix of requests began.
     mix: u64,
 }
@@ -45,7 +45,7 @@ const ROOM: usize = 32 * 1_024;
 
 /// The measurements of one interval.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct Interval {
     /// Number of the interval, counted from the clock's origin.
     number: u64,
     /// The counters when `bins` began to fill; `None` in an unused slot.
@@ -56,7 +56,7 @@ struct Slot {
 impl Window {
     /// A window of the last `slots` intervals of `width` each, without measurements.
     pub(super) fn new(slots: usize, width: Nanos) -> Window {
-        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), mix: 0 };
+        let mut window = Window { width, slots: vec![Interval::default(); slots].into(), mix: 0 };
         window.grow(ROOM);
         window
     }

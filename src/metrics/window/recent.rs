@@ -77,10 +77,10 @@ const BEGUN: u64 = SHORTEST;
 const SLICE_MAX: Nanos = Nanos::from_secs(10);
 
 /// Requests by CPU time: the time, whether they were broken off after it, and their number.
-type Times = Vec<(Nanos, bool, u64)>;
+type RequestTimes = Vec<(Nanos, bool, u64)>;
 
 /// The requests of `class` that were answered or had begun, and the total time of the class.
-fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
+fn requests(bins: &[&Bins], class: usize) -> (RequestTimes, Nanos) {
     let (mut times, mut sum) = (Vec::new(), Nanos::ZERO);
     for (series, least, broken_off) in
         [(Series::stage(class, Stage::Service), 0, false), (Series::unanswered(class), BEGUN, true)]
@@ -100,7 +100,7 @@ fn requests(bins: &[&Bins], class: usize) -> (Times, Nanos) {
 // form of B. Efron, "The two sample problem with censored data", 1967.
 /// Estimates how many requests would have taken each service time; ascending. If no request took
 /// longer than a broken-off one, it counts with the time that it took.
-fn served_to_the_end(mut all: Times) -> Vec<(Nanos, u64)> {
+fn served_to_the_end(mut all: RequestTimes) -> Vec<(Nanos, u64)> {
     // Among equal times, requests that ended come first, because a broken-off one would have taken
     // longer.
     all.sort_unstable();

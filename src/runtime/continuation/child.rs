@@ -28,7 +28,7 @@ pub(crate) struct Child<T> {
     outside: Option<Weak<Outside>>,
     /// The request or child that forked this child, with its generation at that time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
-    work: Resumable<Work<T>>,
+    work: Resumable<ChildWork<T>>,
     /// Receives the result. It is closed once the handle is dropped, or has run the child itself.
     outcome: Outcome<Result<T, AbortCause>>,
     abort: AbortFlag,
@@ -37,14 +37,14 @@ pub(crate) struct Child<T> {
     cost: AtomicU64,
 }
 
-struct Work<T> {
+struct ChildWork<T> {
     future: ChildFuture<T>,
     /// Whether a worker has polled the future.
     begun: bool,
 }
 
 /// The state in which a handle finds its child.
-pub(crate) enum Found<T> {
+pub(crate) enum ChildState<T> {
     /// The child has not begun. The handle has taken it and runs it.
     Fresh(ChildFuture<T>),
     /// A worker runs the child, or will run it. Its end wakes the waker.
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Child<T> {
             expires_at: Nanos::MAX,
             outside: None,
             owner: None,
-            work: Resumable::new(Work { future, begun: false }),
+            work: Resumable::new(ChildWork { future, begun: false }),
             outcome: Outcome::new(),
             abort: AbortFlag::default(),
             ready_at: AtomicU64::new(0),
@@ -98,14 +98,14 @@ impl<T: Send + 'static> Child<T> {
     ///
     /// # Panics
     /// If the result was taken before.
-    pub(crate) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> Found<T> {
+    pub(crate) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> ChildState<T> {
         if let Some(work) = self.work.withdraw(|work| takes && !work.begun) {
             local_queue::unfork(Arc::as_ptr(self).cast());
-            return Found::Fresh(work.future);
+            return ChildState::Fresh(work.future);
         }
         match self.outcome.poll(waker) {
-            Poll::Ready(result) => Found::Over(result),
-            Poll::Pending => Found::UnderWay,
+            Poll::Ready(result) => ChildState::Over(result),
+            Poll::Pending => ChildState::UnderWay,
         }
     }
 

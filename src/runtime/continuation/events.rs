@@ -60,7 +60,7 @@ pub(crate) enum Due {
 
 /// The timers and messages of all shards of one server.
 pub(crate) struct Events {
-    shards: Box<[CachePadded<Mutex<Own>>]>,
+    shards: Box<[CachePadded<Mutex<ShardEvents>>]>,
     /// For each shard the time of its earliest timer, in ns; [`NEVER`] while an event of the shard
     /// is in progress.
     due: Box<[AtomicU64]>,
@@ -77,7 +77,7 @@ pub(crate) struct Events {
 
 /// The timers and messages of one shard.
 #[derive(Default)]
-struct Own {
+struct ShardEvents {
     times: HashMap<u64, Nanos>,
     /// The same pairs, in the order of the times.
     order: BTreeSet<(Nanos, u64)>,
@@ -89,7 +89,7 @@ struct Own {
 }
 
 /// Messages that no shard has had are dropped one by one, as [`discard`] does.
-impl Drop for Own {
+impl Drop for ShardEvents {
     fn drop(&mut self) {
         self.messages.drain(..).for_each(discard);
     }
@@ -146,7 +146,7 @@ impl Events {
         self.put(shard, lock(&self.shards[shard as usize]), result);
     }
 
-    fn put(&self, shard: u32, mut own: MutexGuard<'_, Own>, message: Box<dyn Any + Send>) {
+    fn put(&self, shard: u32, mut own: MutexGuard<'_, ShardEvents>, message: Box<dyn Any + Send>) {
         own.messages.push_back(message);
         self.publish(shard, &mut own);
         drop(own);
@@ -274,7 +274,7 @@ impl Events {
 
     /// Calls `begin` for `shard`, unless an event of it is in progress. Returns false if `begin`
     /// began no event.
-    fn fire_one(&self, shard: u32, mut own: MutexGuard<'_, Own>, begin: impl FnOnce(u32) -> bool) -> bool {
+    fn fire_one(&self, shard: u32, mut own: MutexGuard<'_, ShardEvents>, begin: impl FnOnce(u32) -> bool) -> bool {
         if own.fires {
             return true;
         }
@@ -325,7 +325,7 @@ impl Events {
 
     /// Publishes what is due for `shard`. While an event of the shard is in progress it does
     /// nothing, because the end of the event publishes.
-    fn publish(&self, shard: u32, own: &mut Own) {
+    fn publish(&self, shard: u32, own: &mut ShardEvents) {
         if own.fires {
             return;
         }

@@ -19,7 +19,7 @@ use super::{Panic, guarded, lock};
 use crate::runtime::cpus::cpus;
 use crate::time::{Nanos, clock};
 use ledger::Ledger;
-pub(crate) use ledger::{Piece, State, Times};
+pub(crate) use ledger::{HelpersState, Piece, Times};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 pub(crate) use priority::PRIORITIES;
@@ -31,7 +31,7 @@ use std::thread::{self, Builder};
 use waiting::Waiting;
 
 /// Work for a helper.
-type Work = Box<dyn FnOnce() + Send>;
+type HelperWork = Box<dyn FnOnce() + Send>;
 
 /// How long work waits before the spare helper takes it. Helpers that get CPU time keep up with a
 /// few tens of pieces meanwhile, and need no other.
@@ -48,7 +48,7 @@ static WORK: AtomicUsize = AtomicUsize::new(0);
 static HELPERS: OnceLock<usize> = OnceLock::new();
 
 struct Queue {
-    waiting: Waiting<Work>,
+    waiting: Waiting<HelperWork>,
     /// Whether the spare helper looks at the queue from time to time.
     is_watched: bool,
 }
@@ -150,7 +150,7 @@ fn serve_late() {
 impl Queue {
     /// Takes the oldest work, if it has waited long enough for the spare helper. Also returns the
     /// time until the spare helper is to look again.
-    fn take_late(&mut self, now: Nanos) -> (Option<Work>, Nanos) {
+    fn take_late(&mut self, now: Nanos) -> (Option<HelperWork>, Nanos) {
         match self.waiting.overdue_at(SPARED) {
             Some(at) if at <= now => (self.waiting.take(now), Nanos::ZERO),
             Some(at) => (None, at.minus(now)),
@@ -163,7 +163,7 @@ impl Queue {
     }
 }
 
-fn run(work: Work) {
+fn run(work: HelperWork) {
     // Dropping a result may panic too.
     let _ = guarded(work);
     WORK.fetch_sub(1, Ordering::Relaxed);

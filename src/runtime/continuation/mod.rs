@@ -28,7 +28,7 @@ pub use cancel::CancellationToken;
 pub(crate) use crate::sched::Resume;
 pub(crate) use aside::{Aside, Waits, came_back, was_away};
 pub(crate) use caught::{Panic, discard, exchange, guarded, is_contained, panic_message};
-pub(crate) use child::{Child, ChildFuture, Found};
+pub(crate) use child::{Child, ChildFuture, ChildState};
 pub(crate) use context::{
     Limits, STACK_BYTES, abort_pauses, begin_stack, checkpoint_pauses, fork_pauses, is_deep, is_pausing, join_pauses,
     joined, may_wait, passed_checkpoint, pauses_for,
@@ -36,7 +36,7 @@ pub(crate) use context::{
 pub(crate) use events::{Due, Events};
 #[cfg(feature = "admin")]
 pub(crate) use helpers::Times;
-pub(crate) use helpers::{LEDGER, State as HelpersState, expected_wait, help};
+pub(crate) use helpers::{HelpersState, LEDGER, expected_wait, help};
 pub use helpers::{give_way, step_back};
 pub(crate) use join_state::Rest;
 pub(crate) use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};

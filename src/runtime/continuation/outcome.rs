@@ -10,9 +10,9 @@ use std::thread::{self, Thread};
 
 /// A result, and the waker of the future that waits for it. At most one future waits, because
 /// handles are not shared.
-pub(crate) struct Outcome<T>(Mutex<Slot<T>>);
+pub(crate) struct Outcome<T>(Mutex<OutcomeSlot<T>>);
 
-struct Slot<T> {
+struct OutcomeSlot<T> {
     result: Option<T>,
     waker: Option<Waker>,
     /// Whether the result was taken, or nothing wants it any more.
@@ -21,7 +21,7 @@ struct Slot<T> {
 
 impl<T> Outcome<T> {
     pub(crate) fn new() -> Outcome<T> {
-        Outcome(Mutex::new(Slot { result: None, waker: None, closed: false }))
+        Outcome(Mutex::new(OutcomeSlot { result: None, waker: None, closed: false }))
     }
 
     /// Stores the result and wakes the waiting future. Drops the result if nothing wants it any
@@ -87,7 +87,7 @@ impl<T> Drop for Outcome<T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T> OutcomeSlot<T> {
     fn take(&mut self) -> Option<T> {
         self.closed |= self.result.is_some();
         self.result.take()

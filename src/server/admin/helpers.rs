@@ -28,9 +28,9 @@ pub(crate) struct Helper {
 /// Observations of the helpers that are kept from one check to the next. For each helper it has
 /// what the helper was busy with, as of the first check that saw this work.
 #[derive(Debug, Default)]
-pub(super) struct Seen(Vec<Helper>);
+pub(super) struct HelperObservations(Vec<Helper>);
 
-impl Seen {
+impl HelperObservations {
     /// Checks the helpers at `now`, while `waiting` pieces of work wait for them, the oldest for
     /// `oldest_waiting`. If the helpers are stuck, returns for how long, and a reason in words.
     pub(super) fn look(
@@ -77,7 +77,7 @@ mod tests {
 
     /// Whether the helpers are stuck. Each has the time at which it began its work (0: none), and
     /// its wait for a CPU.
-    fn still(seen: &mut Seen, helpers: [(u64, u64); 2], oldest: Option<u64>, now: u64) -> Option<Nanos> {
+    fn still(seen: &mut HelperObservations, helpers: [(u64, u64); 2], oldest: Option<u64>, now: u64) -> Option<Nanos> {
         let helper = |(began_at, waited)| Helper { began_at: (began_at > 0).then(|| MS(began_at)), waited: MS(waited) };
         let waiting = (usize::from(oldest.is_some()) * 5, MS(oldest.map_or(0, |since| now - since)));
         seen.look(&helpers.map(helper), waiting, MS(now)).map(|(still, reason)| {
@@ -90,7 +90,7 @@ mod tests {
     // waits for as long?
     #[test]
     fn helpers_are_stuck_when_none_ends_what_it_does() {
-        let mut seen = Seen::default();
+        let mut seen = HelperObservations::default();
         let mut look = |began: [u64; 2], oldest, now| still(&mut seen, began.map(|began| (began, 0)), oldest, now);
         assert_eq!(look([1_000, 1_500], None, 90_000), None, "nothing else waits");
         assert_eq!(look([1_000, 1_500], Some(88_000), 90_000), None, "not for long");
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(look([1_000, 1_500], Some(2_000), 5_000), Some(MS(3_000)), "exactly");
         assert_eq!(look([1_000, 1_501], Some(1_000), 4_500), None, "one has begun later");
         assert_eq!(look([1_000, 0], Some(1_000), 90_000), None, "one is free, and about to take it");
-        assert_eq!(Seen::default().look(&[], (0, Nanos::ZERO), MS(90_000)), None, "there are none");
+        assert_eq!(HelperObservations::default().look(&[], (0, Nanos::ZERO), MS(90_000)), None, "there are none");
     }
 
     // Are the shards named that wait, as many as fit?
@@ -115,7 +115,7 @@ mod tests {
     // Are helpers that workers keep off the CPUs not stuck, however long their work takes?
     #[test]
     fn helpers_without_a_cpu_are_not_stuck() {
-        let mut seen = Seen::default();
+        let mut seen = HelperObservations::default();
         // Since they began at 1,000, both have waited for 19 of 20 ms.
         let starved = |now: u64| [(1_000, 700 + (now - 1_000) * 19 / 20), (1_000, 900 + (now - 1_000) * 19 / 20)];
         for now in (1_000..60_000).step_by(1_000) {

@@ -25,7 +25,7 @@ use crate::metrics::{Collector, Gauges, Snapshot};
 use crate::sched::Recent;
 use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::time::Nanos;
-use endpoint::{Flight, Limits, Pages, http};
+use endpoint::{ClientLimits, Flight, Pages, http};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ pub(super) fn run(
     probe: &dyn Probe,
     (Metrics { asker }, questions): (Metrics, Questions),
     stop: watch::Receiver<bool>,
-    limits: Limits,
+    limits: ClientLimits,
 ) -> io::Result<()> {
     runtime.block_on(async {
         let accepting = tokio::spawn(http::accept(listener, asker, limits, stop.clone()));

@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 
 /// Empty, because there are no clients.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits;
+pub(crate) struct ClientLimits;
 
-impl Limits {
-    pub(crate) const DEFAULT: Limits = Limits;
+impl ClientLimits {
+    pub(crate) const DEFAULT: ClientLimits = ClientLimits;
 }
 
 /// Empty, because there are no pages.
@@ -36,13 +36,13 @@ impl Desk<'_, '_> {
 }
 
 pub(super) mod http {
-    use super::{Limits, Question, TcpListener, io, mpsc, watch};
+    use super::{ClientLimits, Question, TcpListener, io, mpsc, watch};
 
     /// Never accepts a connection, because there is no endpoint.
     pub(crate) async fn accept(
         _: Option<TcpListener>,
         _: mpsc::Sender<Question>,
-        _: Limits,
+        _: ClientLimits,
         _: watch::Receiver<bool>,
     ) -> io::Result<()> {
         std::future::pending().await

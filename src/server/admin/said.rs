@@ -150,7 +150,7 @@ fn more(names: &[&str], last: &[u64], now: &[u64]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Counter, WorkerMetrics};
+    use crate::metrics::{CounterName, WorkerMetrics};
     use crate::server::admin::logged;
 
     // Do workers count as saturated if they were never idle while requests waited?
@@ -194,7 +194,7 @@ mod tests {
         let mut second = 0;
         let mut after = |fails: Option<usize>| {
             for worker in fails.into_iter().chain(fails) {
-                workers[worker].count(Counter::ReceiveErrors(ReceiveError::Denied));
+                workers[worker].count(CounterName::ReceiveErrors(ReceiveError::Denied));
             }
             second += 1;
             said.say(metrics.counts(), None, Nanos::from_secs(second));
@@ -251,7 +251,7 @@ mod tests {
                     recorder.ended(Fate::ShedRate);
                 }
                 if second == 3 {
-                    recorder.count(Counter::Unsent(Unsent::Denied));
+                    recorder.count(CounterName::Unsent(Unsent::Denied));
                 }
                 let dropped = if second < 4 { 0 } else { 7 };
                 said.say(metrics.counts(), Some(dropped), Nanos::from_secs(second));

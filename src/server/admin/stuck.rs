@@ -15,7 +15,7 @@
 //! waits for it. The worker only counts its moves; each check compares the count with that of the
 //! last check.
 
-use super::helpers::{Helper, Seen as SeenHelpers, named};
+use super::helpers::{Helper, HelperObservations, named};
 use crate::config::Config;
 use crate::metrics::WorkerMetrics;
 use crate::runtime::continuation::HelpersState;
@@ -26,7 +26,7 @@ use crate::time::{Nanos, Onset, Turn};
 const STILL_MAX: Nanos = Nanos::from_secs(1);
 
 /// The state of a pool at one moment.
-pub(crate) struct Pool {
+pub(crate) struct PoolState {
     /// The pool's name in messages.
     pub(crate) name: String,
     /// The workers of the pool that are not parked.
@@ -43,7 +43,7 @@ pub(crate) struct Stuck {
     pub(crate) reason: String,
 }
 
-impl Pool {
+impl PoolState {
     /// The pools of `topology` with their working workers, from the lengths of queues and deques.
     /// If workers do not help one another, each is a pool for its own socket.
     pub(crate) fn all(
@@ -51,10 +51,11 @@ impl Pool {
         config: &Config,
         [queues, deques]: [&[usize]; 2],
         works: impl Fn(&usize) -> bool,
-    ) -> Vec<Pool> {
+    ) -> Vec<PoolState> {
         let entry = config.policy.entry();
         if !entry.shares_sockets {
-            let of = |worker| Pool { name: format!("socket {worker}"), workers: vec![worker], waiting: deques[worker] };
+            let of =
+                |worker| PoolState { name: format!("socket {worker}"), workers: vec![worker], waiting: deques[worker] };
             return (0..topology.workers).map(of).collect();
         }
         let of = |pool: usize| {
@@ -65,7 +66,7 @@ impl Pool {
                 _ => format!("pool {pool}"),
             };
             let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
-            Pool { name, workers: workers.filter(&works).collect(), waiting }
+            PoolState { name, workers: workers.filter(&works).collect(), waiting }
         };
         (0..topology.pools()).map(of).collect()
     }
@@ -75,10 +76,10 @@ impl Pool {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     still_max: Nanos,
-    workers: Vec<Seen>,
+    workers: Vec<Observation>,
     /// For each pool, the time since which every check has found waiting jobs.
     waiting_since: Vec<Option<Nanos>>,
-    helpers: SeenHelpers,
+    helpers: HelperObservations,
     /// The last check of the helpers.
     stuck_helpers: Option<Stuck>,
     reported: Onset,
@@ -89,7 +90,7 @@ pub(crate) struct Watch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Observation {
     moves: u64,
     at: Nanos,
 }
@@ -98,7 +99,7 @@ impl Watch {
     /// Watches `workers` workers from `now` on. `step` is the longest expected time between two
     /// checkpoints.
     pub(crate) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
-        let workers = vec![Seen { moves: 0, at: now }; workers];
+        let workers = vec![Observation { moves: 0, at: now }; workers];
         Watch { still_max: STILL_MAX.max(step), workers, feeds: true, ..Watch::default() }
     }
 
@@ -106,7 +107,7 @@ impl Watch {
         for (worker, seen) in self.workers.iter_mut().enumerate() {
             let moves = metrics.moves(worker);
             if moves != seen.moves {
-                *seen = Seen { moves, at: now };
+                *seen = Observation { moves, at: now };
             }
         }
     }
@@ -126,7 +127,7 @@ impl Watch {
 
     /// Checks all workers. Returns the pool that has been stuck for longest. Logs when a pool gets
     /// stuck, and when no pool is stuck any more.
-    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+    pub(crate) fn look(&mut self, metrics: &WorkerMetrics, pools: &[PoolState], now: Nanos) -> Option<Stuck> {
         self.note_moves(metrics, now);
         self.waiting_since.resize(pools.len(), None);
         for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
@@ -166,7 +167,7 @@ impl Watch {
         standing
     }
 
-    fn stuck(&self, metrics: &WorkerMetrics, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
+    fn stuck(&self, metrics: &WorkerMetrics, number: usize, pool: &PoolState, now: Nanos) -> Option<Stuck> {
         let waits = self.waiting_since[number].map_or(Nanos::ZERO, |since| now.minus(since));
         let still = |worker: usize| match metrics.running_since(worker) {
             Some(since) => now.minus(since),
@@ -174,7 +175,7 @@ impl Watch {
         };
         let still = pool.workers.iter().copied().map(still).min()?;
         (still >= self.still_max).then(|| {
-            let Pool { name, workers, waiting } = pool;
+            let PoolState { name, workers, waiting } = pool;
             let running = workers.iter().filter(|worker| metrics.running_since(**worker).is_some()).count();
             let (count, seconds) = (workers.len(), still.as_secs_f64());
             let reason = format!(
@@ -193,8 +194,8 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    fn pools(waiting: [usize; 2]) -> [Pool; 2] {
-        let pool = |name: &str, workers, waiting| Pool { name: name.to_owned(), workers, waiting };
+    fn pools(waiting: [usize; 2]) -> [PoolState; 2] {
+        let pool = |name: &str, workers, waiting| PoolState { name: name.to_owned(), workers, waiting };
         [pool("pool front", vec![0], waiting[0]), pool("pool heavy", vec![1, 2], waiting[1])]
     }
 
@@ -233,7 +234,7 @@ mod tests {
             ),
         ] {
             let config = Config::from_pairs(settings).expect("a valid configuration");
-            let found = Pool::all(&Topology::new(sizes), &config, [&[1, 2], &[3, 4]], |_| true);
+            let found = PoolState::all(&Topology::new(sizes), &config, [&[1, 2], &[3, 4]], |_| true);
             let found: Vec<_> = found.iter().map(|pool| (&*pool.name, pool.workers.len(), pool.waiting)).collect();
             assert_eq!(found, expected);
         }
@@ -246,7 +247,7 @@ mod tests {
         metrics.recorder(0).begin_slice(MS(100));
         for (parked, stuck) in [(None, false), (Some(1), true)] {
             let works = |worker: &usize| Some(*worker) != parked;
-            let pools = Pool::all(&Topology::new(&[2]), &Config::default(), [&[0], &[0, 0]], works);
+            let pools = PoolState::all(&Topology::new(&[2]), &Config::default(), [&[0], &[0, 0]], works);
             let found = Watch::new(2, Nanos::ZERO, MS(0)).look(&metrics, &pools, MS(5_000));
             assert_eq!(found.is_some(), stuck, "{parked:?}");
         }
@@ -276,7 +277,7 @@ mod tests {
         let metrics = WorkerMetrics::new(1);
         let mut recorder = metrics.recorder(0);
         let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
-        let pool = [Pool { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
+        let pool = [PoolState { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
         for round in 1..=2 {
             let log = logged(|| {
                 recorder.begin_slice(MS(10_000 * round));
@@ -301,7 +302,7 @@ mod tests {
         let mut recorder = metrics.recorder(0);
         recorder.begin_slice(MS(1));
         let mut watch = Watch::new(1, Nanos::from_secs(10), MS(0));
-        let pool = [Pool { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
+        let pool = [PoolState { name: "the server".to_owned(), workers: vec![0], waiting: 0 }];
         assert_eq!(watch.look(&metrics, &pool, MS(9_000)), None);
         assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }

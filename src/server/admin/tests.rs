@@ -19,7 +19,7 @@ const HINT: &str = "try one of / /metrics /latency /latency.hlog /history /slow 
 const SECONDS: &str = "/capture?seconds=N: N is 1 to 60; without it 1\n";
 
 /// Runs `client` against the endpoint of `metrics`, then stops the endpoint.
-fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr)) {
+fn with_endpoint(limits: ClientLimits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (server, (stopper, stop)) = (Server::new(), watch::channel(false));
@@ -62,7 +62,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
 #[test]
 fn pages_of_other_sites_may_not_ask() {
     let metrics = WorkerMetrics::new(1);
-    with_endpoint(Limits::DEFAULT, &metrics, |address| {
+    with_endpoint(ClientLimits::DEFAULT, &metrics, |address| {
         let status = |path: &str, headers: &str| {
             exchange(address, &format!("GET {path} HTTP/1.1\r\n{headers}\r\n\r\n"))[9..12].to_owned()
         };
@@ -97,7 +97,7 @@ fn pages_of_other_sites_may_not_ask() {
 #[test]
 fn replies_keep_to_http() {
     let config = Server::new().reloads().to_json();
-    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address| {
+    with_endpoint(ClientLimits::DEFAULT, &WorkerMetrics::new(1), |address| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
@@ -126,7 +126,7 @@ fn replies_keep_to_http() {
 /// Does `/metrics` choose its format by the client's `Accept` header?
 #[test]
 fn metrics_come_in_the_accepted_format() {
-    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address| {
+    with_endpoint(ClientLimits::DEFAULT, &WorkerMetrics::new(1), |address| {
         let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
@@ -142,7 +142,7 @@ fn metrics_come_in_the_accepted_format() {
 fn silent_clients_do_not_block_others() {
     // The other limits are so long that they disconnect no client.
     let patience = Nanos::from(2 * GIVE_UP_AFTER);
-    let limits = Limits { connections: 4, header: patience, connection: patience };
+    let limits = ClientLimits { connections: 4, header: patience, connection: patience };
     with_endpoint(limits, &WorkerMetrics::new(1), |address| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);
@@ -156,11 +156,12 @@ fn silent_clients_do_not_block_others() {
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
-    with_endpoint(Limits { header: short, ..Limits::DEFAULT }, &WorkerMetrics::new(1), |address| {
+    with_endpoint(ClientLimits { header: short, ..ClientLimits::DEFAULT }, &WorkerMetrics::new(1), |address| {
         assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
     });
-    let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::DEFAULT };
-    with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address| {
+    let no_other =
+        ClientLimits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..ClientLimits::DEFAULT };
+    with_endpoint(ClientLimits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address| {
         assert!(is_cut_off(&connect(address)));
     });
     with_endpoint(no_other, &WorkerMetrics::new(1), |address| {
@@ -193,7 +194,15 @@ fn a_released_listener_is_another_process_s() {
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
             let (runtime, questions) = (runtime().unwrap(), Metrics::new());
-            run(&runtime, Some(listener), &mut Collector::new(&metrics), &server, questions, stop, Limits::DEFAULT)
+            run(
+                &runtime,
+                Some(listener),
+                &mut Collector::new(&metrics),
+                &server,
+                questions,
+                stop,
+                ClientLimits::DEFAULT,
+            )
         });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");
@@ -230,7 +239,7 @@ fn a_released_listener_is_another_process_s() {
 fn one_client_captures_at_a_time() {
     let metrics = WorkerMetrics::new(1);
     let mut recorder = metrics.recorder(0);
-    with_endpoint(Limits::DEFAULT, &metrics, |address| {
+    with_endpoint(ClientLimits::DEFAULT, &metrics, |address| {
         let head = "GET /capture?seconds=60 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         let mut gone = connect(address);
         gone.write_all(head.as_bytes()).expect("the endpoint reads");

@@ -7,7 +7,7 @@ mod predecessor;
 mod successor;
 
 pub(crate) use door::Door;
-pub(crate) use predecessor::{Asked, Given, serve};
+pub(crate) use predecessor::{OfferContent, Successor, serve};
 pub(crate) use successor::{Predecessor, ask};
 
 use crate::time::Nanos;

@@ -28,14 +28,14 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// A successor that has asked for the sockets.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Successor {
     connection: Connection,
     /// Version of the successor's program, for the log.
     version: String,
 }
 
 /// The content of an offer to a successor; see [`Message::Offer`].
-pub(crate) struct Given<'a> {
+pub(crate) struct OfferContent<'a> {
     pub(crate) sockets: &'a [Socket],
     pub(crate) kept: bool,
     pub(crate) gro: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Given<'a> {
 
 /// Accepts successors that connect to the Unix socket `door`, and calls `asked` for each. Returns
 /// when the other end of the pipe `end` is closed.
-pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
+pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Successor)) {
     loop {
         let mut ready =
             [PollFd::new(door.listener.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
@@ -66,7 +66,7 @@ pub(crate) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
     }
 }
 
-fn hear(door: &Door) -> io::Result<Asked> {
+fn hear(door: &Door) -> io::Result<Successor> {
     let connection = Connection::new(door.listener.accept()?.0)?;
     let refused = |reason: String| {
         // An error is ignored, because a process that has ended needs no answer.
@@ -75,7 +75,7 @@ fn hear(door: &Door) -> io::Result<Asked> {
     };
     connection.check_peer().map_err(|error| refused(error.to_string()))?;
     match connection.hear(HELLO_WITHIN)? {
-        Heard::Message(Message::Hello { protocol: PROTOCOL, version }, _) => Ok(Asked { connection, version }),
+        Heard::Message(Message::Hello { protocol: PROTOCOL, version }, _) => Ok(Successor { connection, version }),
         Heard::Message(Message::Hello { protocol, .. }, _) => {
             Err(refused(format!("it speaks version {protocol} of the hand-over, this server {PROTOCOL}")))
         }
@@ -83,15 +83,15 @@ fn hear(door: &Door) -> io::Result<Asked> {
     }
 }
 
-impl Asked {
+impl Successor {
     /// Offers the `given` sockets, the `door` and the admin `listener`. `Ok` once the successor has
-    /// prepared everything and waits for [`Asked::begin`].
+    /// prepared everything and waits for [`Successor::begin`].
     ///
     /// # Errors
     /// Why the successor cannot begin.
     pub(crate) fn offer(
         &self,
-        Given { sockets, kept, gro, watchdog }: Given<'_>,
+        OfferContent { sockets, kept, gro, watchdog }: OfferContent<'_>,
         door: &Door,
         listener: &TcpListener,
         is_stopping: impl FnMut() -> bool,

@@ -17,7 +17,7 @@ use crate::server::admin::gate::Gate;
 use crate::server::admin::said::Said;
 use crate::server::admin::stuck::{self, Stuck, Watch};
 use crate::server::admin::{Probe, waiting};
-use crate::server::handover::Asked;
+use crate::server::handover::Successor;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
 use crate::server::path::packet::{Make, Packet};
@@ -54,7 +54,7 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     /// Limits the warning that the host's addresses cannot be read to one log line.
     addresses_unread: Once,
     /// The process that has taken the sockets, until it has what the shards hand over.
-    pub(super) successor: Mutex<Option<Asked>>,
+    pub(super) successor: Mutex<Option<Successor>>,
     /// Changes to and from [`Phase::HandedOver`] under the lock of `drops`.
     pub(super) phase: AtomicCell<Phase>,
     /// The number of CPUs that this process may use. Used by the admin thread once a second.
@@ -113,7 +113,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let (topology, live) = (self.shared.topology(), self.reloads.live());
         let works = |worker: &usize| !self.shared.is_parked(*worker);
-        let pools = stuck::Pool::all(&topology, &live.config, [&queues, &deques], works);
+        let pools = stuck::PoolState::all(&topology, &live.config, [&queues, &deques], works);
         let (now, mut watch) = (clock::now(), lock(&self.watch));
         let held_up = || self.common.serving.unfinished.shards_aside();
         watch.see_helpers(&helpers::each(), &LEDGER.state(now), held_up, now);

@@ -9,7 +9,7 @@ use crate::output::unstarted;
 use crate::runtime::Shared;
 use crate::runtime::continuation::{Events, lock};
 use crate::server::error::{HandOverError, ServeError};
-use crate::server::handover::{Asked, Door, Given, Predecessor};
+use crate::server::handover::{Door, OfferContent, Predecessor, Successor};
 
 use crate::server::listening::Listening;
 use crate::server::path::packet::{Make, Packet};
@@ -105,12 +105,13 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
     /// The reason. The server then keeps serving, and the successor has been told or has died.
     fn hand_over(
         &self,
-        asked: &Asked,
+        asked: &Successor,
         (door, listener): &(&Door, TcpListener),
         demands: &mut Demands,
     ) -> Result<(), String> {
         let (Listening { group, kept, .. }, gro) = (&self.bound.listening, self.bound.config.io == Io::Gro);
-        let given = Given { sockets: &group.sockets, kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
+        let given =
+            OfferContent { sockets: &group.sockets, kept: *kept, gro, watchdog: self.conduct.supervisor.watchdog };
         let offered = asked.offer(given, door, listener, || demands.has_stop());
         offered.and_then(|()| asked.begin(self.pause())).inspect_err(|reason| {
             // Resume before telling the successor, so that one of the two processes always

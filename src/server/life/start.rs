@@ -30,7 +30,7 @@ pub(crate) struct Bound {
     pub(crate) listening: Listening,
     pub(crate) config: Config,
     pub(crate) filter: AddressFilter,
-    pub(crate) notices: notices::Found,
+    pub(crate) notices: notices::NoticeWay,
     pub(crate) spawning: spawner::Owner,
     pub(crate) board: Board,
     /// The handler's own metrics, in the order in which they were added.

@@ -1,7 +1,7 @@
 //! Demands on a running server: from stop handles, signals, and its own threads.
 
 use crate::output::unstarted;
-use crate::server::handover::Asked;
+use crate::server::handover::Successor;
 use crate::time::{Nanos, clock};
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::iterator::Signals;
@@ -34,7 +34,7 @@ pub(crate) enum Demand {
     /// Reload the configuration, and apply the settings that may change while the server runs.
     Reload,
     /// Hand over to this successor.
-    HandOver(Asked),
+    HandOver(Successor),
     /// Stop because of a failure, for this reason.
     Fail(String),
 }

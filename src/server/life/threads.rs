@@ -12,7 +12,7 @@ use crate::runtime::{AbortOnPanic, Groups, Members, Worker, give_way, run_queue}
 use crate::sched::WorkerId;
 use crate::server::handover;
 
-use crate::server::admin::endpoint::Limits;
+use crate::server::admin::endpoint::ClientLimits;
 use crate::server::admin::{self, Metrics, Questions, Stopper};
 use crate::server::cores::{Cores, engine};
 use crate::server::path::common::Common;
@@ -154,7 +154,8 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
             // It collects for more than a millisecond each second, often on the CPU of a worker.
             // Without it, or under a real-time policy, a worker waits at times.
             let _ = give_way();
-            let ended = admin::run(runtime, listener, &mut collector, control, questions, admin_stop, Limits::DEFAULT);
+            let ended =
+                admin::run(runtime, listener, &mut collector, control, questions, admin_stop, ClientLimits::DEFAULT);
             if let Err(error) = ended {
                 stop.demand(Demand::Fail(error.to_string()));
             }

@@ -6,7 +6,7 @@
 
 use crate::handler::outgoing::Way;
 use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Service, event_of};
-use crate::metrics::{self, Unfinished};
+use crate::metrics::{self, UnfinishedRequests};
 use crate::net::Credit;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{Due, Events, Outside, exchange, lock};
@@ -179,7 +179,7 @@ impl Default for Source {
 const DUE_MAX: usize = 64;
 
 /// Where one packet returns to from a future that was dropped half-way.
-type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
+type ReturnPlace<'s, T> = Mutex<Option<Packet<'s, T>>>;
 
 /// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future
 /// has no other name.
@@ -199,12 +199,12 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
     /// Bytes that may be sent to sources that may be forged.
     pub(crate) credit: Credit,
     /// When the requests came that are not finished.
-    pub(crate) unfinished: Unfinished,
+    pub(crate) unfinished: UnfinishedRequests,
     states: States<H::Shard>,
     /// What shards get beside datagrams.
     pub(crate) events: Arc<Events>,
     /// Packets whose futures were dropped half-way, each in the place of its number.
-    dropped: Box<[Place<'s, H::Ticket>]>,
+    dropped: Box<[ReturnPlace<'s, H::Ticket>]>,
 }
 
 impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
@@ -220,7 +220,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
         let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        let (events, unfinished) = (Arc::new(Events::new(H::SHARDS, outside)), Unfinished::new(packets));
+        let (events, unfinished) = (Arc::new(Events::new(H::SHARDS, outside)), UnfinishedRequests::new(packets));
         Serving { handler, addresses: addresses.into(), credit, unfinished, states, events, dropped }
     }
 
@@ -233,7 +233,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
         let shared = if H::SHARDS > 0 { self.states.take(packet.shard) } else { None };
-        let mut held = Held { packet: Some(packet), shared, serving: self };
+        let mut held = OwnedPacket { packet: Some(packet), shared, serving: self };
         // Without a size it costs nothing.
         let mut own = (H::SHARDS == 0).then(|| self.handler.shard(0));
         let state = own.as_mut().or(held.shared.as_deref_mut());
@@ -342,7 +342,7 @@ impl<H: Service> Way for Serving<'_, '_, H> {
 }
 
 /// A packet that a future owns.
-struct Held<'s, 'h, 'v, H: Service> {
+struct OwnedPacket<'s, 'h, 'v, H: Service> {
     /// `None` only at the end.
     packet: Option<Packet<'s, H::Ticket>>,
     /// The state of its shard, if the service has shards.
@@ -350,7 +350,7 @@ struct Held<'s, 'h, 'v, H: Service> {
     serving: &'v Serving<'s, 'h, H>,
 }
 
-impl<H: Service> Drop for Held<'_, '_, '_, H> {
+impl<H: Service> Drop for OwnedPacket<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
             self.serving.states.give_back(packet.shard, self.shared.take());

@@ -30,7 +30,7 @@ const OF_SLICE: u64 = 1 << 12;
 /// The samples of all workers.
 #[derive(Debug)]
 pub struct Samples {
-    rings: Box<[CachePadded<Ring>]>,
+    rings: Box<[CachePadded<SampleRing>]>,
     bits: SourcePrefix,
     /// What the kernel and the worker take for each datagram beside its service.
     beside: Nanos,
@@ -43,7 +43,7 @@ pub struct Samples {
 /// The samples of one worker, the oldest overwritten.
 // Ordering: relaxed for numbers and flags, which guard nothing.
 #[derive(Debug)]
-struct Ring {
+struct SampleRing {
     /// `None` where no samples are wanted.
     samples: Option<ArrayQueue<Sample>>,
     /// Requests shed from sockets that stand, since the last reading: all, and those that came
@@ -58,7 +58,8 @@ impl Samples {
     /// is `on`.
     pub fn new(workers: usize, beside: Nanos, bits: SourcePrefix, on: bool) -> Samples {
         let samples = || on.then(|| ArrayQueue::new(PLACES));
-        let ring = |_| Ring { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
+        let ring =
+            |_| SampleRing { samples: samples(), shed: Default::default(), stands: AtomicBool::new(false) }.into();
         let rings = (0..=workers).map(ring).collect();
         Samples { rings, bits, beside, changed_at: AtomicU64::new(0), gate: ArcSwap::default() }
     }
@@ -120,7 +121,7 @@ impl Samples {
 /// A worker's handle to its samples.
 #[derive(Debug)]
 pub struct Sampler<'r> {
-    ring: &'r Ring,
+    ring: &'r SampleRing,
     beside: Nanos,
     changed_at: &'r AtomicU64,
     /// Time until the next sample, until the next one of what was refused, and of what was shed.

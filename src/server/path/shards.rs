@@ -29,7 +29,7 @@ pub(crate) const STATELESS: usize = 1 << 14;
 pub(crate) struct Shards<J> {
     /// Spreads keys over shards; without one, a key is the number of its shard.
     hasher: Option<RandomState>,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<ShardQueue>]>,
     /// What is set aside, each in the place of its packet's number, and the number of the packet
     /// that is next in its shard. The shard's mutex guards both.
     places: Box<[(Mutex<Option<J>>, AtomicU32)]>,
@@ -41,7 +41,7 @@ pub(crate) struct Shards<J> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Shard {
+struct ShardQueue {
     busy: bool,
     /// How many requests are set aside, and the numbers of the packets of the first and the last.
     waiting: u16,
@@ -151,16 +151,16 @@ impl<J> Shards<J> {
         self.shards.iter().filter(|shard| lock(shard).busy).count()
     }
 
-    fn shard(&self, shard: u32) -> MutexGuard<'_, Shard> {
+    fn shard(&self, shard: u32) -> MutexGuard<'_, ShardQueue> {
         // No code of a handler runs under the lock.
         lock(&self.shards[shard as usize])
     }
 }
 
 /// The states of the shards of a service, but for those that requests have now.
-pub(crate) struct States<S>(Box<[Place<S>]>);
+pub(crate) struct States<S>(Box<[ShardPlace<S>]>);
 
-type Place<S> = Mutex<Option<Box<S>>>;
+type ShardPlace<S> = Mutex<Option<Box<S>>>;
 
 impl<S> States<S> {
     /// One shard for each of these states.

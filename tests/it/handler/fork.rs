@@ -89,7 +89,7 @@ async fn all<T: Send + 'static>(parts: impl IntoIterator<Item = Fork<T>>) -> Vec
     results
 }
 
-impl Work for Script {
+impl BenchWork for Script {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         let seen = || Arc::clone(&self.0);
         let working = |time: Nanos| {

@@ -4,7 +4,7 @@ use crate::metrics::flight::number;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 
-fn slice(id: u64, kind: Kind, from: u64, to: u64) -> Slice {
+fn slice(id: u64, kind: SliceKind, from: u64, to: u64) -> Slice {
     let about = About { id, class: (id % 8) as u8, came_at: US(1) };
     Slice { began: US(from), took: US(to - from), kind, about }
 }
@@ -28,40 +28,41 @@ fn late() -> Delayed {
 const BEFORE: Slice = Slice {
     began: Nanos::from_micros(1),
     took: Nanos::from_micros(1),
-    kind: Kind::Short,
+    kind: SliceKind::Short,
     about: About { id: 1, class: 0, came_at: Nanos::ZERO },
 };
 
 #[test]
 fn the_longest_request_before_it_is_to_blame() {
     let host = Host::default();
-    let long = slice(77, Kind::Unchecked, 500, 1_950);
+    let long = slice(77, SliceKind::Unchecked, 500, 1_950);
     assert_eq!(blamed(late(), [&[BEFORE, long], &[]], &host), Some((Cause::NoCheckpoint, 0, Some(77), 950)));
-    let kept = slice(77, Kind::Checked, 1_100, 1_950);
+    let kept = slice(77, SliceKind::Checked, 1_100, 1_950);
     assert_eq!(blamed(late(), [&[BEFORE, kept], &[]], &host), Some((Cause::Order, 0, Some(77), 850)));
-    let turns = [BEFORE, slice(77, Kind::Unchecked, 1_000, 1_400), slice(78, Kind::Unchecked, 1_400, 1_500)];
-    let turns = [&turns[..], &[slice(77, Kind::Unchecked, 1_500, 1_900)]].concat();
+    let turns = [BEFORE, slice(77, SliceKind::Unchecked, 1_000, 1_400), slice(78, SliceKind::Unchecked, 1_400, 1_500)];
+    let turns = [&turns[..], &[slice(77, SliceKind::Unchecked, 1_500, 1_900)]].concat();
     assert_eq!(blamed(late(), [&turns, &[]], &host), Some((Cause::Order, 0, Some(77), 800)), "it came back");
-    let child = slice(0, Kind::Child, 1_000, 1_900);
+    let child = slice(0, SliceKind::Child, 1_000, 1_900);
     assert_eq!(blamed(late(), [&[BEFORE, child], &[]], &host), Some((Cause::NoCheckpoint, 0, None, 900)));
-    let now = slice(77, Kind::Running, 1_000, 2_000);
+    let now = slice(77, SliceKind::Running, 1_000, 2_000);
     assert_eq!(blamed(late(), [&[BEFORE, now], &[]], &host), Some((Cause::Running, 0, Some(77), 1_000)));
 }
 
 #[test]
 fn many_requests_share_the_blame() {
-    let many: Vec<_> = (0..9).map(|at| slice(50 + at, Kind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at)).collect();
+    let many: Vec<_> =
+        (0..9).map(|at| slice(50 + at, SliceKind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at)).collect();
     let many = [&[BEFORE], &many[..]].concat();
     let (cause, worker, _, held) = blamed(late(), [&many, &[]], &Host::default()).expect("known");
     assert_eq!((cause, worker, held), (Cause::NoFreeWorker, 0, 900));
-    let short = [BEFORE, slice(40, Kind::Short, 1_000, 1_800)];
+    let short = [BEFORE, slice(40, SliceKind::Short, 1_000, 1_800)];
     assert_eq!(blamed(late(), [&short, &[]], &Host::default()), Some((Cause::NoFreeWorker, 0, None, 800)));
 }
 
 // Is a wait judged by its last part if it has too many slices?
 #[test]
 fn a_long_wait_is_judged_by_its_end() {
-    let many = (0..5_000).map(|at| slice(50 + at, Kind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at));
+    let many = (0..5_000).map(|at| slice(50 + at, SliceKind::Unchecked, 1_000 + 100 * at, 1_100 + 100 * at));
     let late = Delayed { ended_at: US(501_000), ..late() };
     let many: Vec<_> = [BEFORE].into_iter().chain(many).collect();
     let (cause, worker, _, held) = blamed(late, [&many, &[]], &Host::default()).expect("known");
@@ -72,7 +73,7 @@ fn a_long_wait_is_judged_by_its_end() {
 #[test]
 fn the_worker_that_was_held_is_named() {
     let late = Delayed { about: About { id: number(1, 9), ..late().about }, ..late() };
-    let slices: [&[Slice]; 2] = [&[BEFORE], &[BEFORE, slice(77, Kind::Unchecked, 900, 1_990)]];
+    let slices: [&[Slice]; 2] = [&[BEFORE], &[BEFORE, slice(77, SliceKind::Unchecked, 900, 1_990)]];
     assert_eq!(blamed(late, slices, &Host::default()), Some((Cause::NoCheckpoint, 1, Some(77), 990)));
 }
 
@@ -87,14 +88,14 @@ fn what_is_no_request_is_to_blame_too() {
     let set_aside = |us| blamed(Delayed { set_aside: US(us), ..flow }, [&[BEFORE], &[]], &host).expect("known").0;
     assert_eq!([495, 494].map(set_aside), [Cause::Flow, Cause::Asleep], "half of 990 us");
     let permit = Delayed { behind: PERMIT, ..flow };
-    let long = slice(77, Kind::Unchecked, 900, 1_990);
+    let long = slice(77, SliceKind::Unchecked, 900, 1_990);
     assert_eq!(blamed(permit, [&[BEFORE], &[BEFORE, long]], &host), Some((Cause::Permit, 1, Some(77), 600)));
-    let lack = [1_100, 1_300, 1_900].map(|at| slice(0, Kind::NoPacket, at, at));
+    let lack = [1_100, 1_300, 1_900].map(|at| slice(0, SliceKind::NoPacket, at, at));
     let lack = [&[BEFORE], &lack[..]].concat();
     assert_eq!(blamed(late(), [&lack, &[]], &host), Some((Cause::Packets, 0, None, 900)));
-    let before = slice(0, Kind::NoPacket, 900, 900);
+    let before = slice(0, SliceKind::NoPacket, 900, 900);
     assert_eq!(blamed(late(), [&[BEFORE, before], &[]], &host), Some((Cause::Packets, 0, None, 1_000)));
-    let again = slice(77, Kind::Unchecked, 1_100, 1_150);
+    let again = slice(77, SliceKind::Unchecked, 1_100, 1_150);
     assert_eq!(blamed(late(), [&[BEFORE, before, again], &[]], &host), Some((Cause::Asleep, 0, None, 940)));
     let tick = |at, every, off_cpu| Tick {
         at: US(at),
@@ -118,10 +119,10 @@ fn what_is_no_request_is_to_blame_too() {
 fn a_worker_of_another_pool_is_to_blame() {
     let apart = |pools| Host { ticks: [Tick { pools, ..Tick::default() }].into() };
     let (two, one) = (apart(vec![0, 1]), apart(vec![0, 0]));
-    let long = [BEFORE, slice(77, Kind::Running, 900, 1_990)];
+    let long = [BEFORE, slice(77, SliceKind::Running, 900, 1_990)];
     assert_eq!(blamed(late(), [&[BEFORE], &long], &two), Some((Cause::Pool, 1, Some(77), 990)));
     assert_eq!(blamed(late(), [&[BEFORE], &long], &one), Some((Cause::Asleep, 0, None, 990)));
-    let busy = [BEFORE, slice(78, Kind::Unchecked, 900, 1_800)];
+    let busy = [BEFORE, slice(78, SliceKind::Unchecked, 900, 1_800)];
     assert_eq!(blamed(late(), [&busy, &long], &two), Some((Cause::NoCheckpoint, 0, Some(78), 800)));
 }
 
@@ -129,10 +130,10 @@ fn a_worker_of_another_pool_is_to_blame() {
 // service time?
 #[test]
 fn the_share_is_what_others_explain() {
-    let own = slice(late().about.id, Kind::Unchecked, 1_000, 1_500);
+    let own = slice(late().about.id, SliceKind::Unchecked, 1_000, 1_500);
     let late = Delayed { service: US(500), ..late() };
     for (until, share) in [(2_000, 1.0), (1_900, 0.8), (1_800, 0.6)] {
-        let slices = [BEFORE, own, slice(77, Kind::Unchecked, 1_500, until)];
+        let slices = [BEFORE, own, slice(77, SliceKind::Unchecked, 1_500, until)];
         let culprit = blame(&late, |_| &slices[..], &Host::default(), 1).expect("known");
         assert_eq!((culprit.by.map(|by| by.id), culprit.held, culprit.share), (Some(77), US(until - 1_500), share));
     }
@@ -141,6 +142,6 @@ fn the_share_is_what_others_explain() {
 // Is there no culprit if the ring no longer holds the time?
 #[test]
 fn what_is_forgotten_is_not_made_up() {
-    let later = [slice(77, Kind::Unchecked, 1_500, 1_900), slice(78, Kind::Unchecked, 1_900, 1_950)];
+    let later = [slice(77, SliceKind::Unchecked, 1_500, 1_900), slice(78, SliceKind::Unchecked, 1_900, 1_950)];
     assert_eq!(blamed(late(), [&later, &later], &Host::default()), None);
 }

@@ -57,7 +57,7 @@ pub(crate) struct Times {
 
 /// The pool at one moment. Ages are zero if there is no such piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct HelpersState {
     pub(crate) waiting: usize,
     pub(crate) running: usize,
     pub(crate) oldest_waiting: Nanos,
@@ -108,11 +108,11 @@ impl Ledger {
     }
 
     /// The pool at `now`.
-    pub(crate) fn state(&self, now: Nanos) -> State {
+    pub(crate) fn state(&self, now: Nanos) -> HelpersState {
         let (done, refused) = (self.done.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed));
-        let mut state = State { done, refused, ..State::default() };
+        let mut state = HelpersState { done, refused, ..HelpersState::default() };
         self.each(|_, times| {
-            let State { waiting, running, oldest_waiting, oldest_running, .. } = &mut state;
+            let HelpersState { waiting, running, oldest_waiting, oldest_running, .. } = &mut state;
             let (count, oldest, since) = match times.began_at {
                 None => (waiting, oldest_waiting, times.queued_at),
                 Some(began_at) => (running, oldest_running, began_at),
@@ -235,12 +235,13 @@ mod tests {
         at(130);
         let second = LEDGER.enter();
         LEDGER.refuse();
-        let state = State { waiting: 2, oldest_waiting: MS(100), refused: 1, ..State::default() };
+        let state = HelpersState { waiting: 2, oldest_waiting: MS(100), refused: 1, ..HelpersState::default() };
         assert_eq!(LEDGER.state(MS(200)), state);
         assert_eq!(LEDGER.times(9), None);
         at(150);
         first.work(|| {
-            let state = State { waiting: 1, running: 1, oldest_waiting: MS(70), oldest_running: MS(50), ..state };
+            let state =
+                HelpersState { waiting: 1, running: 1, oldest_waiting: MS(70), oldest_running: MS(50), ..state };
             assert_eq!(LEDGER.state(MS(200)), state);
             at(170);
         });
@@ -253,7 +254,11 @@ mod tests {
         assert_eq!((third.piece.place, second.piece.place), (place, place + 1));
         drop((second, third));
         clock::in_virtual_time::set(None);
-        assert_eq!(LEDGER.state(MS(200)), State { done: 1, refused: 1, ..State::default() }, "two never began");
+        assert_eq!(
+            LEDGER.state(MS(200)),
+            HelpersState { done: 1, refused: 1, ..HelpersState::default() },
+            "two never began"
+        );
     }
 
     // Is the CPU time of a helper known while it runs, and does it not grow while the helper waits?

@@ -20,14 +20,14 @@ const PACE_PARTS: u64 = 8;
 
 /// Pieces of work that wait.
 pub(super) struct Waiting<W> {
-    pieces: VecDeque<Piece<W>>,
+    pieces: VecDeque<QueuedPiece<W>>,
     /// When a helper last took a piece.
     taken_at: Nanos,
     /// The mean time from one take to the next, as long as pieces wait.
     pace: Nanos,
 }
 
-struct Piece<W> {
+struct QueuedPiece<W> {
     work: W,
     came_at: Nanos,
     /// Whether others waited when the piece came. Then it also waited at the take before its own.
@@ -55,7 +55,7 @@ impl<W> Waiting<W> {
 
     pub(super) fn put(&mut self, work: W, now: Nanos) {
         let was_behind = !self.pieces.is_empty();
-        self.pieces.push_back(Piece { work, came_at: now, was_behind });
+        self.pieces.push_back(QueuedPiece { work, came_at: now, was_behind });
     }
 
     /// Takes the oldest piece.

@@ -29,7 +29,7 @@ use tokio::time::timeout;
 
 /// Limits on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ClientLimits {
     /// The most open connections; a further one closes the oldest. A healthy connection lasts for
     /// milliseconds, so the oldest is a stalled one.
     pub(crate) connections: usize,
@@ -40,9 +40,9 @@ pub(crate) struct Limits {
     pub(crate) connection: Nanos,
 }
 
-impl Limits {
-    pub(crate) const DEFAULT: Limits =
-        Limits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
+impl ClientLimits {
+    pub(crate) const DEFAULT: ClientLimits =
+        ClientLimits { connections: CONNECTIONS, header: Nanos::from_secs(5), connection: Nanos::from_secs(75) };
 }
 
 /// The largest request in bytes. It is the smallest limit that hyper allows; a scraper's request
@@ -52,7 +52,7 @@ const REQUEST_MAX_BYTES: usize = 8_192;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-type Answer = Response<Full<Bytes>>;
+type PageAnswer = Response<Full<Bytes>>;
 
 /// The pause after a failed `accept`, because a missing resource (descriptors, memory) does not
 /// return at once.
@@ -62,7 +62,7 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 pub(crate) async fn accept(
     listener: Option<TcpListener>,
     asker: mpsc::Sender<Question>,
-    limits: Limits,
+    limits: ClientLimits,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     if let Some(listener) = listener {
@@ -77,7 +77,7 @@ pub(crate) async fn accept(
 }
 
 /// Accepts and serves connections until dropped.
-async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>, limits: Limits) {
+async fn serve(listener: tokio::net::TcpListener, asker: mpsc::Sender<Question>, limits: ClientLimits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Some(limits.header.into()))
@@ -115,7 +115,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 /// The paths of all pages, in the order of the error text.
 const PAGES: &str = "/ /metrics /latency /latency.hlog /history /slow /capture /config /healthz /readyz";
 
-async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Answer, Infallible> {
+async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<PageAnswer, Infallible> {
     let path = request.uri().path();
     if !PAGES.split(' ').any(|page| page == path) {
         return Ok(text(StatusCode::NOT_FOUND, format!("try one of {PAGES}\n")));
@@ -180,7 +180,7 @@ fn is_led(request: &Request<Incoming>) -> bool {
 
 /// Makes a capture of the length in `query`, and returns the answer. `None` after the control loop
 /// has stopped.
-async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<Answer> {
+async fn capture(asker: &mpsc::Sender<Question>, query: Option<&str>) -> Option<PageAnswer> {
     let Some(seconds) = seconds(query) else {
         let allowed = "/capture?seconds=N: N is 1 to 60; without it 1\n".to_owned();
         return Some(text(StatusCode::BAD_REQUEST, allowed));
@@ -214,7 +214,7 @@ async fn ask<T: Send + 'static>(
     answered.await.ok()
 }
 
-fn of_state(state: Result<(), String>, well: &str) -> Answer {
+fn of_state(state: Result<(), String>, well: &str) -> PageAnswer {
     match state {
         Ok(()) => text(StatusCode::OK, well.to_owned()),
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
@@ -226,7 +226,7 @@ fn ready_text() -> String {
     iter::once("ready".to_owned()).chain(PRIORITIES.remarks()).map(|line| line + "\n").collect()
 }
 
-fn text(status: StatusCode, body: String) -> Answer {
+fn text(status: StatusCode, body: String) -> PageAnswer {
     let mut reply = reply(TEXT, body.into());
     *reply.status_mut() = status;
     reply
@@ -234,7 +234,7 @@ fn text(status: StatusCode, body: String) -> Answer {
 
 /// A reply with this body, compressed by gzip if the client accepts it. It uses the fastest level,
 /// because the thread has other work.
-fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> Answer {
+fn packed(request: &Request<Incoming>, content_type: &'static str, mut body: Vec<u8>) -> PageAnswer {
     let packs = weight(&values(request, header::ACCEPT_ENCODING), &["gzip"]) > 0.0;
     if packs {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -251,7 +251,7 @@ static NONCE: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState
 
 /// The page at `/`. It may connect only to this server. The browser polls the other paths and
 /// draws, so the server keeps no state for the page.
-fn page() -> Answer {
+fn page() -> PageAnswer {
     let body = include_str!("../page.html").replace("/*style*/", PAGE_STYLE).replace("/*charts*/", PAGE_CHARTS);
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; base-uri 'none'; \
@@ -264,11 +264,11 @@ fn page() -> Answer {
     with(with(page, header::CACHE_CONTROL, "no-store"), header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
-fn reply(content_type: &'static str, body: Vec<u8>) -> Answer {
+fn reply(content_type: &'static str, body: Vec<u8>) -> PageAnswer {
     with(Response::new(Full::from(body)), header::CONTENT_TYPE, content_type)
 }
 
-fn with(mut reply: Answer, name: HeaderName, value: &'static str) -> Answer {
+fn with(mut reply: PageAnswer, name: HeaderName, value: &'static str) -> PageAnswer {
     reply.headers_mut().insert(name, HeaderValue::from_static(value));
     reply
 }

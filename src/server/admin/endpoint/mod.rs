@@ -4,7 +4,7 @@ pub(super) mod flight;
 pub(super) mod http;
 
 pub(super) use flight::Flight;
-pub(crate) use http::Limits;
+pub(crate) use http::ClientLimits;
 
 use crate::metrics::{Tick, Unended};
 use crate::server::reload::Reloads;

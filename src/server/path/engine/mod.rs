@@ -7,7 +7,7 @@ mod reply;
 mod run;
 
 use crate::handler::{Service, outgoing};
-use crate::metrics::{Continuation, Counter, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
+use crate::metrics::{Continuation, CounterName, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
 use crate::net::Link;
 use crate::queue::Pooled;
 use crate::runtime::continuation::{AbortCause, Aside, Awaited};
@@ -21,7 +21,7 @@ use crate::server::path::samples::Sampler;
 use crate::time::{Nanos, clock};
 use receive::Receiving;
 use reply::Replying;
-use run::Running;
+use run::Polling;
 
 /// One worker's side of the packet path. Each part has its state to itself.
 pub(crate) struct Engine<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> {
@@ -38,7 +38,7 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>,
     /// Counts and times what all parts do.
     pub(crate) recorder: Recorder<'e>,
     pub(crate) receiving: Receiving<'s, H::Ticket>,
-    running: Running<'s, 'e, H, M>,
+    running: Polling<'s, 'e, H, M>,
     pub(crate) replying: Replying<'s, H::Ticket>,
     sampling: Sampler<'e>,
 }
@@ -64,7 +64,7 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             link,
             recorder,
             receiving: Receiving::new(common.sockets.len(), common.workers()),
-            running: Running::new(common.runtime_id, common.shedding.clone().with_cpu(L::used), common.limits),
+            running: Polling::new(common.runtime_id, common.shedding.clone().with_cpu(L::used), common.limits),
             replying: Replying::new(),
             sampling: common.samples.sampler(worker),
         }
@@ -141,7 +141,7 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
             (Step::Receive(owner), _) if self.first + owner != self.worker => Steal::SocketEmpty,
             _ => return,
         };
-        self.recorder.count(Counter::Steals(result));
+        self.recorder.count(CounterName::Steals(result));
     }
 }
 
@@ -208,7 +208,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             slot.envelope.awaits_permit = true;
             self.common.serving.unfinished.waits(slot.envelope.packet, Some(Wait::Permit));
         }
-        self.recorder.count(Counter::Continuations(match why {
+        self.recorder.count(CounterName::Continuations(match why {
             Requeued::Hopped(_) => Continuation::Hop,
             Requeued::Yielded | Requeued::Permit => Continuation::Yield,
             Requeued::Woken => Continuation::Join,

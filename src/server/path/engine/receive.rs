@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, Status};
 use crate::handler::{Because, Rejected, Service, Shard};
-use crate::metrics::{Counter, number};
+use crate::metrics::{CounterName, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
@@ -176,7 +176,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 self.receiving.spare.iter_mut().rev().take(self.receiving.room).map(|packet| &mut packet.request[..]);
             match self.link.receive(socket, buffers) {
                 Ok(count) => return count,
-                Err(error) => self.recorder.count(Counter::ReceiveErrors(receive_error(&error))),
+                Err(error) => self.recorder.count(CounterName::ReceiveErrors(receive_error(&error))),
             }
         }
         0
@@ -198,9 +198,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[cold]
     fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
         if datagram.ahead {
-            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Ahead));
+            self.recorder.count(CounterName::ClockAnomalies(ClockAnomaly::Ahead));
         } else if datagram.kernel_wait > longest {
-            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Behind));
+            self.recorder.count(CounterName::ClockAnomalies(ClockAnomaly::Behind));
         }
         datagram.kernel_wait.min(longest)
     }
@@ -253,7 +253,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
             Ok(Err(Rejected::Refused(admitted, reason))) => {
                 packet.admit(admitted);
-                self.recorder.count(Counter::Refused(reason));
+                self.recorder.count(CounterName::Refused(reason));
                 self.tell(packet, Some(Status::Refused));
                 return None;
             }
@@ -264,7 +264,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Ok(Err(Rejected::Ignored)) => Fate::Ignored,
             Ok(Err(Rejected::Because(because))) => return self.rejected(packet, because),
             Err(_) => {
-                self.recorder.count(Counter::Failed(Failed::Panic));
+                self.recorder.count(CounterName::Failed(Failed::Panic));
                 self.recycle(packet);
                 return None;
             }
@@ -358,7 +358,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     }
 
     fn malformed(&mut self, packet: Packet<'s, H::Ticket>, reason: Malformed) -> Option<Packet<'s, H::Ticket>> {
-        self.recorder.count(Counter::Malformed(reason));
+        self.recorder.count(CounterName::Malformed(reason));
         self.recycle(packet);
         None
     }

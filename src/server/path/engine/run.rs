@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::fate::{Fate, ShardEvent};
 use crate::handler::Service;
-use crate::metrics::{About, Counter, Late, Spent, Wait};
+use crate::metrics::{About, CounterName, Late, Spent, Wait};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, Aside, Awaited, LocalQueue, Polled, guarded};
@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
 
 /// The part of a worker's engine that runs jobs.
-pub(super) struct Running<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
+pub(super) struct Polling<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     /// The slot for requests that end at their first poll.
     slot: Option<Pooled<'e, Slot<M::Future>>>,
     local_queue: LocalQueue,
@@ -31,11 +31,11 @@ pub(super) struct Running<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     limits: Cache<&'e ArcSwap<WaitLimits>, Arc<WaitLimits>>,
 }
 
-impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Running<'s, 'e, H, M> {
+impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Polling<'s, 'e, H, M> {
     /// To be called on the worker's own thread.
     pub(super) fn new(runtime_id: u64, shedding: Shedding, limits: &'e ArcSwap<WaitLimits>) -> Self {
         let (local_queue, limits) = (LocalQueue::open(runtime_id), Cache::new(limits));
-        Running { slot: None, local_queue, let_out: Vec::with_capacity(BATCH), shedding, limits }
+        Polling { slot: None, local_queue, let_out: Vec::with_capacity(BATCH), shedding, limits }
     }
 
     /// Whether something is ready that no other thread has to do with.
@@ -130,7 +130,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 self.sampling.continuations_stand(self.running.shedding.continuations_stand());
                 self.end(packet, Fate::ShedWaited);
             }
-            Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(Counter::ShedExpired(reason))),
+            Cause::Expired(reason) => self.end_for(packet, Fate::ShedExpired, Some(CounterName::ShedExpired(reason))),
         }
     }
 
@@ -255,7 +255,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let (common, workers, class) = (self.common, self.workers, envelope.class);
         let Envelope { stay, source, .. } = envelope;
         let queue = || (common.continuations(workers), common.samples.limits(common.samples.prefix(&source.peer)));
-        let Running { shedding, limits, .. } = &mut self.running;
+        let Polling { shedding, limits, .. } = &mut self.running;
         let may_wait = shedding.on_put(stay, class, self.now, queue, room, limits.load());
         self.sampling.continuations_stand(shedding.continuations_stand());
         may_wait
@@ -347,7 +347,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
             self.recorder.received(1);
             let kind = if told { ShardEvent::Message } else { ShardEvent::Timer };
-            self.recorder.count(Counter::ShardEvents(kind));
+            self.recorder.count(CounterName::ShardEvents(kind));
             common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
             let fits = self.enter(packet, shard);
             self.running.let_out.extend(fits);

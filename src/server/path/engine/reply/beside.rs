@@ -2,7 +2,7 @@
 
 use crate::fate::ShardSend;
 use crate::handler::{Service, outgoing};
-use crate::metrics::Counter;
+use crate::metrics::CounterName;
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::server::path::engine::Engine;
 use crate::server::path::packet::{Make, Packet};
@@ -14,7 +14,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     pub(super) fn send_beside(&mut self) {
         outgoing::drain(|bag| {
             for (reason, count) in bag.refused() {
-                (0..count).for_each(|_| self.recorder.count(Counter::ShardDatagrams(reason)));
+                (0..count).for_each(|_| self.recorder.count(CounterName::ShardDatagrams(reason)));
             }
             let sockets = self.common.sockets_of(self.worker % self.workers);
             for (address, socket) in sockets.iter().enumerate() {
@@ -28,12 +28,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
                     for outcome in self.link.send(socket, &messages, self.now) {
                         let sent = outcome.map_or_else(
                             |reason| {
-                                self.recorder.count(Counter::Unsent(reason));
+                                self.recorder.count(CounterName::Unsent(reason));
                                 ShardSend::Unsent
                             },
                             |()| ShardSend::Sent,
                         );
-                        self.recorder.count(Counter::ShardDatagrams(sent));
+                        self.recorder.count(CounterName::ShardDatagrams(sent));
                     }
                 }
             }

@@ -7,7 +7,7 @@ mod unserved;
 
 use crate::fate::{Failed, Fate};
 use crate::handler::{Served, Service, outgoing};
-use crate::metrics::{Counter, LONG_WAIT, Late, Recorder, Sample};
+use crate::metrics::{CounterName, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
@@ -134,7 +134,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         });
         if sealed.is_err() {
             self.recorder.unanswered(sample.class, sample.service);
-            self.recorder.count(Counter::Failed(Failed::Panic));
+            self.recorder.count(CounterName::Failed(Failed::Panic));
             self.recycle(packet);
             return;
         }
@@ -172,11 +172,11 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
 
 /// The replies of one worker.
 struct Outbox<'s, T> {
-    replies: ArrayVec<Waiting<'s, T>, SEND_BATCH_MAX>,
+    replies: ArrayVec<WaitingReply<'s, T>, SEND_BATCH_MAX>,
 }
 
 /// A reply in its packet.
-struct Waiting<'s, T> {
+struct WaitingReply<'s, T> {
     packet: Packet<'s, T>,
     /// For a request that was served: the sample to record once the kernel has taken the reply, and
     /// when the reply was finished. Any other request has its fate already.
@@ -202,7 +202,7 @@ impl<'s, T> Outbox<'s, T> {
     /// Adds the reply in `packet`, for which there must be room. If the request was `served`, its
     /// sample lacks only the time to send the reply, which was finished at the time beside it.
     fn put(&mut self, packet: Packet<'s, T>, served: Option<(Sample, Nanos)>) {
-        self.replies.push(Waiting { packet, served, taken: true });
+        self.replies.push(WaitingReply { packet, served, taken: true });
     }
 
     /// Sends everything through `sockets` of `link`, one for each address, records the requests
@@ -220,7 +220,7 @@ impl<'s, T> Outbox<'s, T> {
             self.send(link, (address, socket), recorder, sent_at);
         }
         let now = L::now();
-        for Waiting { packet, served, taken, .. } in self.replies.drain(..) {
+        for WaitingReply { packet, served, taken, .. } in self.replies.drain(..) {
             match served {
                 Some((sample, finished_at)) if taken => {
                     recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
@@ -246,7 +246,7 @@ impl<'s, T> Outbox<'s, T> {
         recorder: &mut Recorder<'_>,
         sent_at: Nanos,
     ) {
-        let came_here = |reply: &Waiting<'s, T>| usize::from(reply.packet.envelope.source.address) == address;
+        let came_here = |reply: &WaitingReply<'s, T>| usize::from(reply.packet.envelope.source.address) == address;
         let outcomes = {
             // Filled in place: moving an `ArrayVec` copies its whole capacity.
             let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
@@ -258,7 +258,7 @@ impl<'s, T> Outbox<'s, T> {
         };
         for (reply, outcome) in self.replies.iter_mut().filter(|reply| came_here(reply)).zip(outcomes) {
             if let Err(reason) = outcome {
-                recorder.count(Counter::Unsent(reason));
+                recorder.count(CounterName::Unsent(reason));
                 reply.taken = false;
             }
         }

@@ -3,7 +3,7 @@
 use super::tell_overflow;
 use crate::fate::{Ending, Failed, Fate, Refused, Status};
 use crate::handler::{GiveUp, Reply, Service, Unserved};
-use crate::metrics::Counter;
+use crate::metrics::CounterName;
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
 use crate::server::path::engine::Engine;
@@ -49,11 +49,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Ends a request as [`Fate::Failed`].
     pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
-        self.end_for(packet, Fate::Failed, Some(Counter::Failed(reason)));
+        self.end_for(packet, Fate::Failed, Some(CounterName::Failed(reason)));
     }
 
     /// As [`Engine::end`], where `counter` is the reason of the fate, if it is known.
-    pub(crate) fn end_for(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate, counter: Option<Counter>) {
+    pub(crate) fn end_for(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate, counter: Option<CounterName>) {
         self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
         match counter {
             Some(reason) => self.recorder.count(reason),
@@ -66,9 +66,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     #[cold]
     pub(super) fn give_up(&mut self, packet: Packet<'s, H::Ticket>, end: GiveUp, reason: u8) {
         let (fate, other) = match end {
-            GiveUp::Refused => (Fate::Refused, Some(Counter::Refused(Refused::Other))),
+            GiveUp::Refused => (Fate::Refused, Some(CounterName::Refused(Refused::Other))),
             GiveUp::Full => (Fate::ShedQueueFull, None),
-            GiveUp::Failed => (Fate::Failed, Some(Counter::Failed(Failed::GivenUp))),
+            GiveUp::Failed => (Fate::Failed, Some(CounterName::Failed(Failed::GivenUp))),
         };
         if usize::from(reason) >= H::REASON_NAMES.len() {
             return self.end_for(packet, fate, other);
