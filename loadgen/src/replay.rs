@@ -3,7 +3,7 @@
 use crate::arguments::OfferArguments;
 use crate::failure::Failure;
 use crate::lab::workload::{Arrival, Recording, Trace, Workload};
-use crate::profile::Recorded;
+use crate::profile::RecordedRequests;
 use crate::text::grouped;
 use forebay::time::Nanos;
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ impl Replay {
     }
 
     /// The requests of a capture, without costs. Their times are divided by `speed`.
-    pub(crate) fn of_capture(recorded: &Recorded, workload: &Workload, speed: f64) -> Replay {
-        let Recorded { requests, sources } = recorded;
+    pub(crate) fn of_capture(recorded: &RecordedRequests, workload: &Workload, speed: f64) -> Replay {
+        let RecordedRequests { requests, sources } = recorded;
         let at = |time: Nanos| Nanos::new((time.get() as f64 / speed) as u64);
         let requests = requests.iter().map(|request| Arrival { at: at(request.at), ..*request }).collect();
         Replay {
@@ -135,7 +135,7 @@ mod tests {
     fn sources_that_share_a_port_are_told() {
         let requests = vec![Arrival { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 0, class: 0 }];
         let workload = Workload::without_costs(String::new(), &[1.0]);
-        let mut replay = Replay::of_capture(&Recorded { requests, sources: 1_025 }, &workload, 1.0);
+        let mut replay = Replay::of_capture(&RecordedRequests { requests, sources: 1_025 }, &workload, 1.0);
         assert!(replay.warnings(1_025).is_empty());
         let said = "--replay has 1,025 sources, and sends from 1,024 ports, so some send for several: --flows";
         assert_eq!(replay.warnings(1_024), [format!("{said} 1025 gives each a port of its own")]);

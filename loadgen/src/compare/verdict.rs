@@ -22,7 +22,7 @@ use crate::report::run_result::memory_of;
 use crate::text::factor;
 use forebay::inside::wire::CLASS_NAMES;
 use forebay::metrics::{ALL_CLASSES, Percentile};
-use rounds::{Ratio, Seen};
+use rounds::{ArmFigures, Ratio};
 use serde::Serialize;
 
 /// A verdict uses a percentile only if at least this many independent values are expected above it.
@@ -96,7 +96,10 @@ pub(crate) fn verdicts(
         let within = |run: &ComparedRun, percentile| run.report.compared_within(question.class, percentile);
         let seen = |arm: &str, percentile| {
             let known = of(arm).iter().filter(|run| counts(run));
-            Seen { made: of(arm).len(), known: known.map(|run| (run.report.seed, within(run, percentile))).collect() }
+            ArmFigures {
+                made: of(arm).len(),
+                known: known.map(|run| (run.report.seed, within(run, percentile))).collect(),
+            }
         };
         Verdict::of(question, |percentile| {
             let simulated = virtual_time.and_then(|all| all.ratio(&Question { percentile, ..question.clone() }));

@@ -261,10 +261,10 @@ impl Interface {
 }
 
 /// Source, target and payload of a datagram.
-type Parts = (SocketAddr, SocketAddr, Box<[u8]>);
+type FramePayload = (SocketAddr, SocketAddr, Box<[u8]>);
 
 /// The datagram of a `frame` of this type of link.
-fn datagram(link: i32, frame: &[u8]) -> Result<Parts, Unusable> {
+fn datagram(link: i32, frame: &[u8]) -> Result<FramePayload, Unusable> {
     // How long the header of the link is, and where in it the type of its payload is.
     let (length, typed_at) = match link {
         1 => (14, Some(12)),
@@ -286,7 +286,7 @@ fn datagram(link: i32, frame: &[u8]) -> Result<Parts, Unusable> {
     packet.and_then(|packet| parts_of(&packet)).ok_or_else(|| why(kind, rest))
 }
 
-fn parts_of(packet: &SlicedPacket<'_>) -> Option<Parts> {
+fn parts_of(packet: &SlicedPacket<'_>) -> Option<FramePayload> {
     let Some(TransportSlice::Udp(udp)) = &packet.transport else { return None };
     let [source, target]: [IpAddr; 2] = match packet.net.as_ref()? {
         NetSlice::Ipv4(ip) => [ip.header().source_addr(), ip.header().destination_addr()].map(IpAddr::from),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A profile by its name.
-struct Row {
+struct ProfileRow {
     name: &'static str,
     /// What follows the name: nothing, `=WHAT`, or `[=WHAT]` if it may be left out.
     argument: &'static str,
@@ -35,51 +35,51 @@ struct Row {
     make: fn(&str) -> Result<Chosen, String>,
 }
 
-const ROWS: [Row; 9] = [
-    Row {
+const ROWS: [ProfileRow; 9] = [
+    ProfileRow {
         name: "bench",
         argument: "",
         about: "the requests of `forebay serve`, which have costs",
         make: |_| Ok(Chosen::default()),
     },
-    Row {
+    ProfileRow {
         name: "dns",
         argument: "=FILE",
         about: "the questions of FILE, one NAME TYPE in each line, as dnsperf reads them",
         make: dns::chosen,
     },
-    Row {
+    ProfileRow {
         name: "ntp",
         argument: "",
         about: "questions of a client for the time",
         make: |_| Ok(Chosen::alone(ntp::Ntp)),
     },
-    Row { name: "stun", argument: "", about: "Binding requests", make: |_| Ok(Chosen::alone(stun::Stun)) },
-    Row {
+    ProfileRow { name: "stun", argument: "", about: "Binding requests", make: |_| Ok(Chosen::alone(stun::Stun)) },
+    ProfileRow {
         name: "coap",
         argument: "[=PATH]",
         about: "confirmable GET requests for PATH, by default /",
         make: coap::chosen,
     },
-    Row {
+    ProfileRow {
         name: "quic-versions",
         argument: "",
         about: "packets of a reserved version, answered by a list of versions",
         make: |_| Ok(Chosen::alone(quic::Quic)),
     },
-    Row {
+    ProfileRow {
         name: "bittorrent",
         argument: "",
         about: "requests to connect to a tracker",
         make: |_| Ok(Chosen::alone(bittorrent::Tracker)),
     },
-    Row {
+    ProfileRow {
         name: "pcap",
         argument: "=FILE[:port=N]",
         about: "the UDP payloads that a capture has for port N, by default the port that most ask",
         make: pcap::chosen,
     },
-    Row {
+    ProfileRow {
         name: "sessions",
         argument: "[=SHARE]",
         about: "handshakes (a SHARE of the requests, 0.05) and messages of the example `sessions`",
@@ -226,12 +226,12 @@ pub struct Chosen {
     /// Requests without costs; `None` for the bench protocol, whose requests have costs.
     pub(crate) requests: Option<Workload>,
     /// What a capture has, if it has times.
-    pub(crate) recorded: Option<Arc<Recorded>>,
+    pub(crate) recorded: Option<Arc<RecordedRequests>>,
 }
 
 /// The requests of a capture.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedRequests {
     /// At the times of the capture.
     pub(crate) requests: Vec<Arrival>,
     /// How many addresses and ports they came from. Each has a flow, as far as there are numbers.

@@ -2,7 +2,7 @@
 //! known, so any datagram answers.
 
 use super::capture::{Capture, Datagram};
-use super::{Chosen, Common, Profile, Recorded, Told};
+use super::{Chosen, Common, Profile, RecordedRequests, Told};
 use crate::lab::workload::{Arrival, Workload};
 use forebay::time::Nanos;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The payloads, in the order of their times.
 #[derive(Debug)]
-struct Payloads(Vec<Box<[u8]>>);
+struct CapturePayloads(Vec<Box<[u8]>>);
 
 /// The datagrams of the capture `text`, `PATH[:port=N]`, over and over. Their times can be
 /// replayed, with a flow for each address and port that they came from.
@@ -25,13 +25,13 @@ pub(super) fn chosen(text: &str) -> Result<Chosen, String> {
         Arrival { at: one.at, cost: Nanos::ZERO, flow, class: 0 }
     };
     let requests = datagrams.iter().map(request).collect();
-    let recorded = is_timed.then(|| Arc::new(Recorded { requests, sources: flows.len() }));
+    let recorded = is_timed.then(|| Arc::new(RecordedRequests { requests, sources: flows.len() }));
     let payloads = datagrams.into_iter().map(|datagram| datagram.payload).collect();
     let requests = Workload::without_costs(told, &[1.0]);
-    Ok(Chosen { recorded, ..Chosen::new(Payloads(payloads), requests) })
+    Ok(Chosen { recorded, ..Chosen::new(CapturePayloads(payloads), requests) })
 }
 
-impl Profile for Payloads {
+impl Profile for CapturePayloads {
     fn protocol(&self) -> &'static str {
         "capture's"
     }

@@ -14,18 +14,18 @@ pub(crate) const PARTS: [&str; 5] = ["slip", "kernel", "queue", "service", "netw
 
 /// Microseconds of each part, by percentile. They add up to the mean latency of the requests near
 /// that percentile.
-pub(crate) type Parts = BTreeMap<&'static str, BTreeMap<&'static str, f64>>;
+pub(crate) type LatencyParts = BTreeMap<&'static str, BTreeMap<&'static str, f64>>;
 
 /// A percentile is the mean over the requests on both sides of it: on each, this share of the
 /// requests above it.
 const NEAR: f64 = 0.1;
 
 /// The parts of the latencies of `seen`. Empty if the server does not tell.
-pub(crate) fn parts_us<'a>(seen: impl Iterator<Item = Seen<'a>>) -> Parts {
+pub(crate) fn parts_us<'a>(seen: impl Iterator<Item = Seen<'a>>) -> LatencyParts {
     let of = |seen: Seen<'a>| (seen.latency().unwrap_or(Nanos::MAX), seen.slip, seen.reply);
     let mut all: Vec<_> = seen.map(of).collect();
     all.sort_unstable_by_key(|(latency, ..)| *latency);
-    let mut parts = Parts::new();
+    let mut parts = LatencyParts::new();
     for percentile in Percentile::ALL.into_iter().filter(|_| !all.is_empty()) {
         let rank = (all.len() as f64 * percentile.quantile()).ceil() as usize;
         let near = ((all.len() - rank) as f64 * NEAR) as usize;

@@ -7,7 +7,7 @@ use crate::lab::stats::{Block, Memory, Sample};
 use crate::plan::Plan;
 use crate::report::by_class::{ByClass, Values};
 use crate::report::histogram::Packed;
-use crate::report::parts::{Parts, parts_us};
+use crate::report::parts::{LatencyParts, parts_us};
 use crate::report::seen::seen;
 use forebay::fate::Ending;
 use forebay::inside::wire::Status;
@@ -94,7 +94,7 @@ pub struct RunResult {
     pub(crate) slips_over_limit: u64,
     /// Where requests spend their time; empty if the server does not tell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) parts_us: Parts,
+    pub(crate) parts_us: LatencyParts,
     /// The values of `latency_us` as histograms, which `loadgen merge` adds up.
     pub(crate) histograms: ByClass<Packed>,
     /// For each second of the measured time: requests that were due, and how many were answered in

@@ -50,7 +50,7 @@ impl Look {
 
 /// What is known of an SLO at a rate.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub(super) struct Seen {
+pub(super) struct SloFigures {
     pub(super) rps: f64,
     pub(super) verdict: Held,
     pub(super) why: String,
@@ -62,7 +62,7 @@ pub(super) struct Answer {
     /// The highest rate below that of `beyond` at which it holds; `None` if there is none.
     pub(super) holds_rps: Option<f64>,
     /// The lowest rate at which it is not known to hold.
-    beyond: Option<Seen>,
+    beyond: Option<SloFigures>,
     /// The lowest rate at which it fails; `None` if there is none.
     fails_rps: Option<f64>,
     /// The middle of `holds_rps` and `fails_rps`, if both are within 5 % of it. Rates between them
@@ -77,10 +77,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn of(tried: &[Seen], near: f64) -> Answer {
+    pub(super) fn of(tried: &[SloFigures], near: f64) -> Answer {
         let not_held = tried.iter().filter(|seen| seen.verdict != Held::Holds);
         let beyond = not_held.min_by(|one, other| one.rps.total_cmp(&other.rps));
-        let is_below = |seen: &&Seen| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
+        let is_below = |seen: &&SloFigures| beyond.is_none_or(|beyond| seen.rps < beyond.rps);
         let holds_rps = tried.iter().filter(is_below).map(|seen| seen.rps).max_by(f64::total_cmp);
         let fails = tried.iter().filter(|seen| seen.verdict == Held::Fails);
         let fails_rps = fails.map(|seen| seen.rps).min_by(f64::total_cmp);
@@ -118,7 +118,8 @@ impl Answer {
     /// One sentence.
     pub(super) fn said(&self) -> String {
         let holds = self.holds_rps.map_or("at no rate that was tried".to_owned(), |rps| format!("at {}/s", rate(rps)));
-        let said = |Seen { rps, verdict, why }: &Seen| format!("{} at {}/s: {why}", verdict.name(), rate(*rps));
+        let said =
+            |SloFigures { rps, verdict, why }: &SloFigures| format!("{} at {}/s: {why}", verdict.name(), rate(*rps));
         let beyond = self.beyond.as_ref().map_or("no higher rate was tried".to_owned(), said);
         let start = match self.about_rps {
             Some(about) => format!("about {}/s: ", rate(about)),
@@ -134,7 +135,7 @@ impl Answer {
 
 /// Doubles or halves the rate from `start` on until one holds and one does not, and then bisects.
 /// `look` says what is known at a rate, or `None` to end the search.
-pub(super) fn search<E>(start: f64, mut look: impl FnMut(f64) -> Result<Option<Seen>, E>) -> Result<Answer, E> {
+pub(super) fn search<E>(start: f64, mut look: impl FnMut(f64) -> Result<Option<SloFigures>, E>) -> Result<Answer, E> {
     let (mut tried, mut next) = (Vec::new(), Some(start));
     while let Some(rate) = next.filter(|_| tried.len() < RATES_MAX) {
         tried.extend(look(rate)?);
@@ -158,7 +159,7 @@ mod tests {
                 below if below < 1.0 => Held::Holds,
                 _ => Held::Fails,
             };
-            let seen = Seen { rps: rate, verdict: held, why: format!("p99 at {rate}") };
+            let seen = SloFigures { rps: rate, verdict: held, why: format!("p99 at {rate}") };
             Ok::<_, ()>((looks <= most).then_some(seen))
         };
         (search(start, look).expect("no error"), looks)
@@ -258,7 +259,7 @@ mod tests {
         }
         assert!(near > 0 && far > 0, "{near} are near, {far} are not");
         let tried = [(1_000.0, Held::Holds), (2_100.0, Held::Undecided), (4_400.0, Held::Fails)];
-        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), NEAR);
+        let answer = Answer::of(&tried.map(|(rps, verdict)| SloFigures { rps, verdict, why: String::new() }), NEAR);
         assert_eq!((answer.about_rps, answer.exit_code()), (None, UNKNOWN));
     }
 
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn the_lowest_rate_that_fails_counts() {
         let tried = [(1.0, Held::Holds), (2.0, Held::Fails), (3.0, Held::Holds), (4.0, Held::Undecided)];
-        let answer = Answer::of(&tried.map(|(rps, verdict)| Seen { rps, verdict, why: String::new() }), f64::MAX);
+        let answer = Answer::of(&tried.map(|(rps, verdict)| SloFigures { rps, verdict, why: String::new() }), f64::MAX);
         assert_eq!((answer.holds_rps, answer.fails_rps), (Some(1.0), Some(2.0)));
         assert_eq!(answer.beyond.map(|beyond| beyond.rps), Some(2.0));
     }

@@ -15,7 +15,7 @@ use crate::report::slo::{Held, UNHELD, UNKNOWN};
 use crate::results::{Exports, Format, Outputs};
 use crate::run::{self, Outcome, Setup};
 use crate::text::rate;
-use bisection::{Answer, Look, Seen};
+use bisection::{Answer, Look, SloFigures};
 use forebay::time::{Nanos, clock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -116,7 +116,7 @@ impl<'a> Series<'a> {
 
     /// Whether the SLO holds at this rate; `None` if no time is left to know it, or the rate is too
     /// low.
-    fn look(&mut self, at: f64, end: Nanos) -> Result<Option<Seen>, Failure> {
+    fn look(&mut self, at: f64, end: Nanos) -> Result<Option<SloFigures>, Failure> {
         let Plan { duration: first, warmup, .. } = self.setup.0;
         let mut look = Look::first(first);
         loop {
@@ -135,10 +135,10 @@ impl<'a> Series<'a> {
 }
 
 /// What a run says of its SLO, and why.
-fn seen(report: &RunReport) -> Seen {
+fn seen(report: &RunReport) -> SloFigures {
     let (verdict, why) = match &report.slo {
         Some(judged) if report.is_usable() => (judged.verdict, judged.why.clone()),
         _ => (Held::Undecided, format!("INVALID: {}", report.reasons.first().map_or("", String::as_str))),
     };
-    Seen { rps: report.offered_rps, verdict, why }
+    SloFigures { rps: report.offered_rps, verdict, why }
 }

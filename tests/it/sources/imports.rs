@@ -189,7 +189,7 @@ fn is_long(text: &str) -> bool {
 }
 
 /// The Rust files below `folders`, by their paths from the root of the repository.
-fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+pub(super) fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pending: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     let mut sources = Vec::new();

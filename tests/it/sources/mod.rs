@@ -2,5 +2,6 @@
 
 mod imports;
 mod interface;
+mod names;
 mod skips;
 mod surface;

@@ -7,7 +7,7 @@ use crate::lab::stats::{self, Interval, PRECISION};
 const ROUNDS_MIN: usize = 3;
 
 /// What the runs of an arm say of a percentile.
-pub(super) struct Seen {
+pub(super) struct ArmFigures {
     /// How many runs were made.
     pub(super) made: usize,
     /// The seed of each run that counts, and the range of the percentile in it.
@@ -31,7 +31,7 @@ pub(super) struct Ratio {
 
 impl Ratio {
     /// Over the rounds of both arms, of `planned` ones.
-    pub(super) fn of(own: &Seen, other: &Seen, planned: usize) -> Ratio {
+    pub(super) fn of(own: &ArmFigures, other: &ArmFigures, planned: usize) -> Ratio {
         let ratios = pairs(&own.known, &other.known).into_iter().map(|(own, other)| ratio(other, own));
         let (ratios, made) = (sharpest(ratios.collect()), own.made.min(other.made));
         let (mean, interval) = over_rounds(&ratios);
@@ -136,7 +136,7 @@ mod tests {
         // Bounds from disturbed rounds would leave one end.
         let [own, other] = [2.0, 1.0].map(|took| {
             let within = |seed| if seed < 3 { known(took) } else { Interval { low: 0.0, high: took } };
-            Seen { made: 5, known: (0..5).map(|seed| (seed, within(seed))).collect() }
+            ArmFigures { made: 5, known: (0..5).map(|seed| (seed, within(seed))).collect() }
         });
         let Ratio { rounds, mean, interval: Interval { low, high }, .. } = Ratio::of(&own, &other, 5);
         assert_eq!((rounds, mean.is_some()), (3, true));
@@ -145,8 +145,8 @@ mod tests {
 
     /// What an arm says whose runs have these seeds, in each of which the percentile is `of` its
     /// seed, of `made` runs.
-    fn seen(made: usize, seeds: &[u64], of: impl Fn(u64) -> f64) -> Seen {
-        Seen { made, known: seeds.iter().map(|seed| (*seed, known(of(*seed)))).collect() }
+    fn seen(made: usize, seeds: &[u64], of: impl Fn(u64) -> f64) -> ArmFigures {
+        ArmFigures { made, known: seeds.iter().map(|seed| (*seed, known(of(*seed)))).collect() }
     }
 
     // Are runs of one seed paired, in whatever order they come, and repeated ones with what is

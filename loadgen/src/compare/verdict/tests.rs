@@ -66,8 +66,10 @@ fn the_percentile_is_what_the_plan_supports() {
 #[test]
 fn a_verdict_is_at_the_highest_percentile_that_tells() {
     let question = Question { policy: "b", against: "a", class: ALL_CLASSES, percentile: Percentile::P99 };
-    let seen =
-        |within: &dyn Fn(u64) -> Interval| Seen { made: 5, known: (1..=5).map(|seed| (seed, within(seed))).collect() };
+    let seen = |within: &dyn Fn(u64) -> Interval| ArmFigures {
+        made: 5,
+        known: (1..=5).map(|seed| (seed, within(seed))).collect(),
+    };
     let exact = |us: f64| move |seed: u64| Interval { low: us + seed as f64, high: us + seed as f64 };
     let at_most = |us: f64| move |_: u64| Interval { low: 0.0, high: us };
     let verdict = |known: &[Percentile], [a, b]: [&dyn Fn(u64) -> Interval; 2]| {
@@ -111,7 +113,7 @@ fn too_few_rounds_are_told() {
     let question = Question { policy: "b", against: "a", class: ALL_CLASSES, percentile: Percentile::P90 };
     let of = |rounds: u64, planned: usize| {
         let within = |us: f64| (0..rounds).map(|seed| (seed, Interval { low: us, high: us })).collect();
-        let [own, other] = [100.0, 300.0].map(|us| Seen { made: planned, known: within(us) });
+        let [own, other] = [100.0, 300.0].map(|us| ArmFigures { made: planned, known: within(us) });
         Verdict::of(&question, |_| (Ratio::of(&own, &other, planned), None)).said()
     };
     assert_eq!(of(3, 5), "all requests: b 3.00x lower p90 than a (3.00 to 3.00)");

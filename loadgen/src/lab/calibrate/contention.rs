@@ -1,7 +1,7 @@
 //! Measures contention at a queue: the time of one operation for a single thread, and the time that
 //! each further thread adds.
 
-use super::{Row, cpus};
+use super::{StepSamples, cpus};
 use forebay::inside::runtime::queues::Queues;
 use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ const USERS_MAX: usize = 16;
 /// Measures the time of one operation for a single user, and the time that each further user adds.
 /// There is at most one user per CPU. On a host with one CPU both are unknown, because no two users
 /// run at once.
-pub(super) fn measure(part: usize) -> [Row; 2] {
+pub(super) fn measure(part: usize) -> [StepSamples; 2] {
     let users = cpus().min(USERS_MAX);
     let measured = |_| {
         let [alone, together] = [1, users].map(|users| (0..TRIES).find_map(|_| operation(users)));

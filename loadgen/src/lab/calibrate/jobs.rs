@@ -1,6 +1,6 @@
 //! Measures the costs of a running job: yields, looks, notices and checkpoints.
 
-use super::{Row, samples};
+use super::{StepSamples, samples};
 use forebay::checkpoint;
 use forebay::inside::runtime::{arrivals, probe_notices};
 use forebay::inside::sched::bounds::LOOK_MAX;
@@ -20,7 +20,7 @@ const RUNS: u64 = 1_000;
 ///
 /// # Errors
 /// When the system provides no sockets or readiness queues.
-pub(super) fn measure(part: usize) -> io::Result<[Row; 4]> {
+pub(super) fn measure(part: usize) -> io::Result<[StepSamples; 4]> {
     let count = 300 / part;
     let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let notice = if probe_notices().is_ok() { notices(&ingress, count)? } else { Vec::new() };

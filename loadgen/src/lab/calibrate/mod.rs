@@ -35,7 +35,7 @@ fn cpus() -> usize {
 
 /// The name of a step and its samples in nanoseconds. There are no samples if this host cannot
 /// measure the step.
-type Row = (&'static str, Vec<f64>);
+type StepSamples = (&'static str, Vec<f64>);
 
 /// Measures, writes the file and prints its content.
 ///
@@ -56,7 +56,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
 }
 
 /// Measures all steps. The number of samples is divided by `part`.
-fn measured(part: usize) -> io::Result<Vec<Row>> {
+fn measured(part: usize) -> io::Result<Vec<StepSamples>> {
     let (jobs, network) = (jobs::measure(part)?, network::measure(part)?);
     let (threads, contention) = (threads::measure(part)?, contention::measure(part));
     let send = request::send(part, &network[0])?;
@@ -65,7 +65,7 @@ fn measured(part: usize) -> io::Result<Vec<Row>> {
 
 /// The file, with one step per line. If this host cannot measure a step, the line has the cost of
 /// the stock machine.
-fn file(rows: &[Row]) -> String {
+fn file(rows: &[StepSamples]) -> String {
     let stock = |name| Overheads::STOCK.charged().find(|(step, _)| step == name).map_or(Nanos::ZERO, |(_, time)| time);
     let mut text = format!(
         "# What each step of a server costs on this host: medians, and the quartiles behind them.\n# Written by forebay \

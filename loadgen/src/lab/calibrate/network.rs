@@ -1,6 +1,6 @@
 //! Measures the cost of receiving a datagram over loopback, by the calls and sockets of a server.
 
-use super::{Row, samples};
+use super::{StepSamples, samples};
 use forebay::fate::DATAGRAM_MAX_BYTES;
 use forebay::inside::net::{BATCH, Group, Io, KernelLink, Link};
 use forebay::time::clock;
@@ -15,7 +15,7 @@ pub(super) const BYTES: usize = 48;
 ///
 /// # Errors
 /// When the system provides no sockets.
-pub(super) fn measure(part: usize) -> io::Result<[Row; 2]> {
+pub(super) fn measure(part: usize) -> io::Result<[StepSamples; 2]> {
     const POLLS: u64 = 32;
     let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|(_, error)| error)?;
     let peer = |_| {

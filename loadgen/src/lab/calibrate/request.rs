@@ -2,7 +2,7 @@
 //! instead of sleeping, because otherwise the server would pay for waking it.
 
 use super::network::BYTES;
-use super::{Row, cpus, quartiles, samples};
+use super::{StepSamples, cpus, quartiles, samples};
 use forebay::handler::{Reply, Request, handler_fn};
 use forebay::server::Server;
 use forebay::time::{Nanos, clock};
@@ -24,7 +24,7 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 ///
 /// # Errors
 /// When the system provides no sockets or threads.
-pub(super) fn send(part: usize, receive: &Row) -> io::Result<Row> {
+pub(super) fn send(part: usize, receive: &StepSamples) -> io::Result<StepSamples> {
     let [_, receive, _] = quartiles(&receive.1).unwrap_or_default();
     let known = WORK.plus(receive).get() as f64;
     let served = if cpus() > 1 { served(200 / part)? } else { Vec::new() };

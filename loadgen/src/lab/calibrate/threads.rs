@@ -1,6 +1,6 @@
 //! Measures steps between two threads: a job through a queue, a job out of a deque, and a wake-up.
 
-use super::{Row, cpus, samples};
+use super::{StepSamples, cpus, samples};
 use crossbeam_deque::Worker;
 use forebay::inside::queue::Sharded;
 use forebay::time::{Nanos, clock};
@@ -17,7 +17,7 @@ const ASLEEP_AFTER: Nanos = Nanos::from_micros(200);
 ///
 /// # Errors
 /// When the kernel has no more descriptors for readiness queues.
-pub(super) fn measure(part: usize) -> io::Result<[Row; 3]> {
+pub(super) fn measure(part: usize) -> io::Result<[StepSamples; 3]> {
     let count = if cpus() > 1 { 200 / part } else { 0 };
     let hand_overs = |measure: fn() -> Nanos| samples(count, HAND_OVERS, || Ok(measure()));
     Ok([("steal", hand_overs(steals)?), ("hop", hand_overs(hops)?), ("wake", wakes(500 / part)?)])

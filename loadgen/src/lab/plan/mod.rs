@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::json;
 use crate::lab::study::policy_spec::PolicySpec;
-use crate::lab::study::question::Question;
+use crate::lab::study::question::PlanQuestion;
 use crate::lab::study::replayed::Replayed;
 use crate::lab::study::scenario::{Scenario, most_requests};
 use crate::lab::study::search::Search;
@@ -21,7 +21,7 @@ use std::ops::RangeInclusive;
 
 /// A plan: the question, and the answer of the search.
 struct Report<'a> {
-    question: Question<'a>,
+    question: PlanQuestion<'a>,
     /// The source of workload and rate, in words for the report.
     source: &'a str,
     /// Why the default goal is this one; `None` if `--slo` gives the goal.
@@ -77,7 +77,7 @@ impl Report<'_> {
     /// is `null`.
     fn document(&self) -> Value {
         let Report { question, search, .. } = self;
-        let Question { scenario, goal, rate, headroom, .. } = question;
+        let PlanQuestion { scenario, goal, rate, headroom, .. } = question;
         let item = |simulation: &Simulation| json::item(scenario, Some(goal), simulation);
         let recommendation = |chosen: &Simulation| {
             let mut found = item(chosen);
@@ -158,7 +158,7 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
 /// # Errors
 /// A goal that arithmetic rules out: too few workers for the work, or a limit that no number of
 /// workers holds.
-fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Question<'a>, Option<String>), String> {
+fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(PlanQuestion<'a>, Option<String>), String> {
     let (policies, workload, rate) = (&arguments.policy, &demand.workload, demand.rate);
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
@@ -171,14 +171,14 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<(Questi
     let shape = arguments.arrivals.clone();
     let scenario = Scenario { shape, slice: Some(scenario.fit(1.0).budget()), requests, ..scenario };
     let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
-    let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
+    let question = PlanQuestion { scenario, rate, headroom: arguments.headroom, goal, workers };
     // With more workers the load is lower, and the same number of requests spans more simulated
     // time. So the most workers are checked.
     let load = question.load_at(question.planned_rate(), *question.workers.end());
     question.scenario.check(load)?;
     if arguments.slo.is_none() {
         let (goal, source) = default_goal(&question);
-        return Ok((Question { goal, ..question }, Some(source)));
+        return Ok((PlanQuestion { goal, ..question }, Some(source)));
     }
     match question.impossible() {
         None => Ok((question, None)),
@@ -220,7 +220,7 @@ const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;
 
 /// The default goal, and why it is this one.
-fn default_goal(question: &Question<'_>) -> (Goal, String) {
+fn default_goal(question: &PlanQuestion<'_>) -> (Goal, String) {
     let usual = Goal::of_slowdown(SLOWDOWN);
     let idle = question.idle(&usual);
     if idle * OF_IDLE <= SLOWDOWN {

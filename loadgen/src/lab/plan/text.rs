@@ -1,7 +1,7 @@
 //! The plan as text: how each policy does, the recommendation, and the effect of changes.
 
 use super::Report;
-use crate::lab::study::question::Question;
+use crate::lab::study::question::PlanQuestion;
 use crate::lab::study::simulation::Simulation;
 use crate::lab::study::table;
 use crate::text::{self, workers, wrapped};
@@ -22,7 +22,7 @@ pub(super) fn render(report: &Report<'_>) -> String {
 
 fn demand(report: &Report<'_>) -> String {
     let Report { question, source, goal_source, .. } = report;
-    let Question { scenario, rate, headroom, goal, .. } = question;
+    let PlanQuestion { scenario, rate, headroom, goal, .. } = question;
     let busy = |rate: f64| scenario.workload.load_at(rate, 1, 1);
     let goal_source = goal_source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
     let arrivals = scenario.shape.told();
@@ -70,7 +70,7 @@ fn recommended(report: &Report<'_>, chosen: &Simulation) -> String {
 }
 
 /// The text if no policy holds the goal.
-fn impossible(question: &Question<'_>) -> String {
+fn impossible(question: &PlanQuestion<'_>) -> String {
     let (goal, workers, rate) = (question.goal, *question.workers.end(), question.planned_rate());
     let load = question.load_at(rate, workers);
     let text = format!(

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 
 /// A server in virtual time.
 pub(super) struct Server<'a> {
-    groups: Vec<Group<'a>>,
+    groups: Vec<GroupModel<'a>>,
     /// When a worker of each group acts next.
     event_list: EventList,
     /// When the groups next evaluate their measurements, and the interval; [`Nanos::MAX`] = never.
@@ -33,7 +33,7 @@ pub(super) struct Server<'a> {
     tally: &'a RefCell<Tally>,
 }
 
-struct Group<'a> {
+struct GroupModel<'a> {
     driver: Driver<CostModel<'a>>,
     /// The number of the group's first worker in its server.
     first: WorkerId,
@@ -52,7 +52,7 @@ impl<'a> Server<'a> {
             let queued = setup.limits.queued_per_worker * workers;
             let mut driver = Driver::new(setup.policy.on(workers), model, setup.rest, &setup.overheads, queued);
             driver.world.skips_empty = true;
-            Group { driver, first, helped_at: Nanos::ZERO }
+            GroupModel { driver, first, helped_at: Nanos::ZERO }
         };
         let groups: Vec<_> = (0..setup.groups.len()).map(group).collect();
         let event_list = EventList::new(groups.len().max(1));
@@ -90,7 +90,7 @@ impl<'a> Server<'a> {
                 _ => break,
             }
         }
-        for Group { driver, .. } in &self.groups {
+        for GroupModel { driver, .. } in &self.groups {
             assert!(driver.world.waiting() == 0, "{} requests were forgotten", driver.world.waiting());
             self.tally.borrow_mut().add_worked(driver.worked());
         }
@@ -120,7 +120,7 @@ impl<'a> Server<'a> {
         let now = self.gate_at;
         if let Some(gate) = &mut self.gate {
             let mut counts = Counts { at: now, ..Counts::default() };
-            for Group { driver, .. } in &self.groups {
+            for GroupModel { driver, .. } in &self.groups {
                 counts.idle = counts.idle.plus(driver.idle(now));
                 counts.received += driver.engine.received;
                 counts.lost += driver.engine.lost;

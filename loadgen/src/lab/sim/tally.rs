@@ -220,14 +220,14 @@ impl Tally {
 /// One figure of requests, latency or slowdown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure {
-    classes: [Class; CLASSES],
+    classes: [ClassTally; CLASSES],
     /// The values in the order in which requests ended, for intervals.
     stream: Batches,
 }
 
 /// The values (latencies or slowdowns) of one class, or of all classes together.
 #[derive(Clone, Debug, Default)]
-struct Class {
+struct ClassTally {
     /// The values of answered requests; allocated at the first answer.
     values: Option<Box<Histogram<u64>>>,
     /// The sum of `values`, for the mean.
@@ -258,18 +258,18 @@ impl Figure {
     }
 
     /// The classes that occurred, with their numbers and names.
-    fn occurring(&self) -> impl Iterator<Item = (u8, &'static str, &Class)> {
+    fn occurring(&self) -> impl Iterator<Item = (u8, &'static str, &ClassTally)> {
         let numbered = (0..).zip(CLASS_NAMES).zip(&self.classes);
         numbered.map(|((number, name), class)| (number, name, class)).filter(|(.., class)| class.requests() > 0)
     }
 
-    fn of(&self, class: Option<u8>) -> Class {
+    fn of(&self, class: Option<u8>) -> ClassTally {
         class.map_or_else(|| self.all(), |class| self.classes[usize::from(class)].clone())
     }
 
-    fn all(&self) -> Class {
-        let mut all = Class::default();
-        for Class { values, sum, unanswered } in &self.classes {
+    fn all(&self) -> ClassTally {
+        let mut all = ClassTally::default();
+        for ClassTally { values, sum, unanswered } in &self.classes {
             match (&mut all.values, values) {
                 (Some(all), Some(values)) => **all += &**values,
                 (none, values) => *none = none.take().or_else(|| values.clone()),
@@ -282,7 +282,7 @@ impl Figure {
 
     /// The share of values up to `limit` thousandths, of `all` and of each class that occurred.
     fn shares_within(&self, limit: u64) -> Vec<(&'static str, f64)> {
-        let share = |class: &Class| {
+        let share = |class: &ClassTally| {
             let within = class.values.as_ref().map_or(0, |values| values.count_between(0, limit));
             within as f64 / class.requests() as f64
         };
@@ -294,7 +294,7 @@ impl Figure {
     /// `memory` of the queue.
     fn blocks(&self, memory: Memory) -> Vec<(&'static str, Block)> {
         let (all, whole) = (self.all(), self.sample(None));
-        let block = |class: &Class, sample: &Sample| {
+        let block = |class: &ClassTally, sample: &Sample| {
             let share = sample.count() as f64 / whole.count().max(1) as f64;
             class.block().bounded(sample.bounds(memory.of_share(share)))
         };
@@ -325,7 +325,7 @@ impl Figure {
     }
 }
 
-impl Class {
+impl ClassTally {
     fn answered(&self) -> u64 {
         self.values.as_ref().map_or(0, |values| values.len())
     }

@@ -22,7 +22,7 @@ pub struct Sample {
 
 /// The number of values in a group of batches, and the number of them above a limit.
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
+struct BatchGroup {
     values: f64,
     above: f64,
 }
@@ -107,7 +107,7 @@ impl Sample {
         self.effective_of(&self.groups(share), memory)
     }
 
-    fn effective_of(&self, groups: &[Group], memory: Memory) -> f64 {
+    fn effective_of(&self, groups: &[BatchGroup], memory: Memory) -> f64 {
         let (values, above) = (self.count as f64, groups.iter().map(|group| group.above).sum::<f64>());
         let independent = above * (1.0 - above / values);
         let most = memory.effective_most(self.count).min(values);
@@ -157,16 +157,16 @@ impl Sample {
 
     /// Each batch as a group, with its number of values above the quantile. If no value is above,
     /// values equal to the quantile count.
-    fn groups(&self, share: f64) -> Vec<Group> {
+    fn groups(&self, share: f64) -> Vec<BatchGroup> {
         self.groups_from(self.bin_below(1.0 - share))
     }
 
     /// Each batch as a group, with its number of values from this bin on.
-    fn groups_from(&self, limit: u32) -> Vec<Group> {
+    fn groups_from(&self, limit: u32) -> Vec<BatchGroup> {
         let group = |batch: &Counts| {
             let first = batch.partition_point(|(bin, _)| *bin < limit);
             let count = |bins: &[(u32, u32)]| bins.iter().map(|(_, count)| f64::from(*count)).sum();
-            Group { values: count(batch), above: count(&batch[first..]) }
+            BatchGroup { values: count(batch), above: count(&batch[first..]) }
         };
         self.batches.iter().map(group).collect()
     }
@@ -189,15 +189,15 @@ fn sizes(batches: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1), |size| Some(size * 2)).take_while(move |size| batches / size >= GROUPS_MIN)
 }
 
-fn sum(groups: &[Group]) -> Group {
-    groups.iter().fold(Group::default(), |all, group| Group {
+fn sum(groups: &[BatchGroup]) -> BatchGroup {
+    groups.iter().fold(BatchGroup::default(), |all, group| BatchGroup {
         values: all.values + group.values,
         above: all.above + group.above,
     })
 }
 
 /// Deviations of groups of `size` batches.
-fn deviations(groups: &[Group], size: usize) -> Vec<f64> {
+fn deviations(groups: &[BatchGroup], size: usize) -> Vec<f64> {
     let all = sum(groups);
     let share = if all.values > 0.0 { all.above / all.values } else { 0.0 };
     groups.chunks(size).map(sum).map(|group| group.above - share * group.values).collect()

@@ -3,7 +3,7 @@
 
 use super::goal::Goal;
 use super::scenario::Scenario;
-use super::simulation::{Simulation, Verdict};
+use super::simulation::{GoalVerdict, Simulation};
 use crate::lab::sim::FATES;
 use forebay::time::Nanos;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ pub(crate) fn item(scenario: &Scenario<'_>, goal: Option<&Goal>, simulation: &Si
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     if let Some(goal) = goal {
         item["figure"] = goal.figure(tally).into();
-        item["verdict"] = simulation.verdict.map(Verdict::name).into();
+        item["verdict"] = simulation.verdict.map(GoalVerdict::name).into();
         item["cause"] = simulation.cause().map(|cause| cause.to_string()).into();
     }
     item

@@ -8,7 +8,7 @@
 use super::goal::Goal;
 use super::policy_spec::PolicySpec;
 use super::scenario::Scenario;
-use super::simulation::{Cause, Simulation, Verdict};
+use super::simulation::{GoalFailure, GoalVerdict, Simulation};
 use crate::lab::sim::Tally;
 use crate::lab::stats::{Memory, Sample};
 use crate::lab::workload::Recording;
@@ -71,8 +71,8 @@ impl Scenario<'_> {
 
     /// The cause of a failure that needs no simulation: `load` is at least 1, or at least `bound`,
     /// from which on the system is unstable.
-    fn hopeless(load: f64, bound: f64) -> Option<Cause> {
-        if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then_some(Cause::Sizes(bound)) }
+    fn hopeless(load: f64, bound: f64) -> Option<GoalFailure> {
+        if load >= 1.0 { Some(GoalFailure::Overload) } else { (load >= bound).then_some(GoalFailure::Sizes(bound)) }
     }
 
     fn trial<'t>(&self, goal: &'t Goal, load: f64, bound: f64, most: u64) -> Trial<'t> {
@@ -115,8 +115,8 @@ impl Scenario<'_> {
             incoming.next()
         });
         let simulation = self.run_on(spec, load, warmup, until_told, &tally);
-        let told = hopeless.map(Verdict::Fails).or(verdict);
-        let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(Verdict::Undecided);
+        let told = hopeless.map(GoalVerdict::Fails).or(verdict);
+        let verdict = told.or_else(|| trial.verdict(&simulation.tally, most)).unwrap_or(GoalVerdict::Undecided);
         Simulation { measured, verdict: Some(verdict), ..simulation }
     }
 }
@@ -130,7 +130,7 @@ impl Trial<'_> {
     }
 
     /// The verdict after `measured` requests, if it is known.
-    fn verdict(&self, tally: &Tally, measured: u64) -> Option<Verdict> {
+    fn verdict(&self, tally: &Tally, measured: u64) -> Option<GoalVerdict> {
         let values = self.goal.values(tally);
         let whole = values.sample(None);
         let of_goal = self.goal.class.map(|class| values.sample(Some(class)));
@@ -140,7 +140,7 @@ impl Trial<'_> {
         let early = (measured as f64) < FAR_UNTIL * self.memory.requests_needed();
         let factor = if early { FAR } else { 1.0 };
         if sample.seen(quantile, memory(sample)).low > self.goal.limit * factor {
-            return Some(Verdict::Fails(Cause::Goal));
+            return Some(GoalVerdict::Fails(GoalFailure::Goal));
         }
         let is_long = measured >= self.least;
         let guarded = quantile.min(GUARDED);
@@ -154,16 +154,16 @@ impl Trial<'_> {
                 false => sample.seen(guarded, memory(sample)).low / factor,
             };
             if lowest(&class) > *limit && lowest(&values.sample(Some(*number))) > self.goal.limit {
-                return Some(Verdict::Fails(Cause::Starves(name, class.quantile(guarded))));
+                return Some(GoalVerdict::Fails(GoalFailure::Starves(name, class.quantile(guarded))));
             }
             if is_long && class.grows() {
                 // A run of the minimum length may still show a slow start as growth, so wait for
                 // twice that length.
                 let told = measured >= self.most.min(2 * self.least);
-                return told.then_some(Verdict::Fails(Cause::Grows(name)));
+                return told.then_some(GoalVerdict::Fails(GoalFailure::Grows(name)));
             }
         }
-        (is_long && sample.interval(quantile, memory(sample)).high <= self.goal.limit).then_some(Verdict::Holds)
+        (is_long && sample.interval(quantile, memory(sample)).high <= self.goal.limit).then_some(GoalVerdict::Holds)
     }
 }
 

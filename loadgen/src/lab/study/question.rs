@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct PlanQuestion<'a> {
     /// The conditions of every simulation, except for the number of workers. Its number of requests
     /// bounds each simulation.
     pub(crate) scenario: Scenario<'a>,
@@ -27,7 +27,7 @@ pub(crate) struct Question<'a> {
     pub(crate) workers: RangeInclusive<usize>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> PlanQuestion<'a> {
     /// The rate at which the goal must hold.
     pub(crate) fn planned_rate(&self) -> f64 {
         self.rate * (1.0 + self.headroom)
@@ -90,7 +90,7 @@ const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
 /// The most requests of a simulation after a change. Its result is shown even if it is undecided.
 const MOST: u64 = 1_000_000;
 
-impl<'a> Question<'a> {
+impl<'a> PlanQuestion<'a> {
     /// The results of the policy and the workers of `chosen` after each possible change.
     pub(crate) fn changes(&self, chosen: &Simulation, replayed: Option<&'a Replayed>) -> Vec<(String, Simulation)> {
         let (spec, workers) = (chosen.spec, chosen.workers);

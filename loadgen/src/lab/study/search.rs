@@ -4,7 +4,7 @@
 use super::goal::Goal;
 use super::parallel;
 use super::policy_spec::PolicySpec;
-use super::question::Question;
+use super::question::PlanQuestion;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
 
@@ -76,7 +76,7 @@ const BISECTED: u64 = 1_000_000;
 const LESS: u64 = 3;
 const LESS_LEAST: u64 = 500_000;
 
-impl Question<'_> {
+impl PlanQuestion<'_> {
     /// Searches all of `policies`.
     pub(crate) fn search(&self, policies: &[PolicySpec]) -> Search {
         let least = *self.workers.start();

@@ -22,23 +22,23 @@ pub(crate) struct Simulation {
     /// Requests that were measured.
     pub(crate) measured: u64,
     /// The verdict on the goal, if there is one.
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<GoalVerdict>,
 }
 
 /// Whether a goal holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum GoalVerdict {
     /// The goal holds, and no class starves.
     Holds,
     /// The run ended at the most requests without a decision.
     Undecided,
     /// The goal does not hold.
-    Fails(Cause),
+    Fails(GoalFailure),
 }
 
 /// Why a goal does not hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Cause {
+pub(crate) enum GoalFailure {
     /// More work arrives than all workers can do.
     Overload,
     /// A pool gets more work than its workers can do, from this load on.
@@ -60,45 +60,47 @@ impl Simulation {
 
     /// Whether the goal certainly holds.
     pub(crate) fn holds(&self) -> bool {
-        self.verdict == Some(Verdict::Holds)
+        self.verdict == Some(GoalVerdict::Holds)
     }
 
     /// Whether `goal` holds. If the run is undecided, its figure decides.
     pub(crate) fn seems(&self, goal: &Goal) -> bool {
-        self.holds() || self.verdict == Some(Verdict::Undecided) && goal.holds(&self.tally)
+        self.holds() || self.verdict == Some(GoalVerdict::Undecided) && goal.holds(&self.tally)
     }
 
     /// Why the goal does not hold.
-    pub(crate) fn cause(&self) -> Option<Cause> {
-        if let Some(Verdict::Fails(cause)) = self.verdict { Some(cause) } else { None }
+    pub(crate) fn cause(&self) -> Option<GoalFailure> {
+        if let Some(GoalVerdict::Fails(cause)) = self.verdict { Some(cause) } else { None }
     }
 
     /// Whether the goal fails because of overload. Then the figures depend on the length of the
     /// run.
     pub(crate) fn is_hopeless(&self) -> bool {
-        matches!(self.cause(), Some(Cause::Overload | Cause::Sizes(_)))
+        matches!(self.cause(), Some(GoalFailure::Overload | GoalFailure::Sizes(_)))
     }
 }
 
-impl Verdict {
+impl GoalVerdict {
     /// One word: `holds`, `fails` or `undecided`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Verdict::Holds => "holds",
-            Verdict::Undecided => "undecided",
-            Verdict::Fails(_) => "fails",
+            GoalVerdict::Holds => "holds",
+            GoalVerdict::Undecided => "undecided",
+            GoalVerdict::Fails(_) => "fails",
         }
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for GoalFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Overload => f.write_str("more comes than all workers can do"),
-            Cause::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
-            Cause::Goal => f.write_str("the goal is missed"),
-            Cause::Starves(class, slowdown) => write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}"),
-            Cause::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),
+            GoalFailure::Overload => f.write_str("more comes than all workers can do"),
+            GoalFailure::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
+            GoalFailure::Goal => f.write_str("the goal is missed"),
+            GoalFailure::Starves(class, slowdown) => {
+                write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}")
+            }
+            GoalFailure::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),
         }
     }
 }

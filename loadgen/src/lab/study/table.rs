@@ -2,7 +2,7 @@
 //! simulation, and remarks below it. Infinity is `inf`.
 
 use super::goal::Goal;
-use super::simulation::{Cause, Simulation, Verdict};
+use super::simulation::{GoalFailure, GoalVerdict, Simulation};
 use crate::lab::sim::FATES;
 use crate::lab::stats::{Block, PRECISION};
 use crate::text::{factor, groups, table, wrapped};
@@ -54,8 +54,8 @@ pub(crate) fn render(titles: &[&str], goal: Option<&Goal>, rows: &[Row<'_>]) -> 
 /// Whether `goal` holds, in a word.
 fn holds(simulation: &Simulation, goal: &Goal) -> &'static str {
     match simulation.verdict {
-        Some(Verdict::Undecided) if simulation.seems(goal) => "yes?",
-        Some(Verdict::Undecided) => "no?",
+        Some(GoalVerdict::Undecided) if simulation.seems(goal) => "yes?",
+        Some(GoalVerdict::Undecided) => "no?",
         _ if simulation.holds() => "yes",
         _ => "no",
     }
@@ -85,8 +85,8 @@ fn figure(block: &Block, percentile: Percentile) -> String {
 /// that is if the line above has others.
 fn said(simulation: &Simulation, goal: Option<&Goal>, is_new: bool) -> [Option<String>; 7] {
     let Simulation { tally, chosen, measured, .. } = simulation;
-    let cause = simulation.cause().filter(|cause| *cause != Cause::Goal).map(|cause| cause.to_string());
-    let is_undecided = simulation.verdict == Some(Verdict::Undecided);
+    let cause = simulation.cause().filter(|cause| *cause != GoalFailure::Goal).map(|cause| cause.to_string());
+    let is_undecided = simulation.verdict == Some(GoalVerdict::Undecided);
     let undecided = || format!("undecided after {measured} requests: raise --requests");
     let changed =
         |(at, to): &(Nanos, String)| format!("change {} of policy after {at:.0}: {to}", tally.changes().len());

@@ -1,12 +1,12 @@
 //! Groups of one server help one another, by the rule of `runtime/sleep/README.md`, section 7.
 //! Threads follow the same rule.
 
-use super::{Group, Server};
+use super::{GroupModel, Server};
 use forebay::inside::sched::View;
 use forebay::inside::sched::grouping::{HELP_EVERY, HELP_NAP, is_longer};
 use forebay::time::Nanos;
 
-impl Group<'_> {
+impl GroupModel<'_> {
     /// Whether the group is full: no worker of it sleeps.
     fn is_full(&self) -> bool {
         !self.driver.world.has_sleepers()
@@ -51,7 +51,7 @@ impl Server<'_> {
     /// The worker of `group` takes a job of the group `full`, or a batch of datagrams from one of
     /// its sockets.
     fn take(&mut self, full: usize, group: usize, took: Nanos) -> bool {
-        let [Group { driver: idle, .. }, Group { driver: busy, .. }] =
+        let [GroupModel { driver: idle, .. }, GroupModel { driver: busy, .. }] =
             self.groups.get_disjoint_mut([group, full]).expect("two groups of one server");
         if idle.engine.packets == 0 {
             return false;

@@ -24,9 +24,9 @@ fn what_theory_knows_is_found() {
         let goal: Goal = format!("p99-latency<={limit_us:.0}us").parse().expect("a goal");
         scenario.judge("global".parse().expect("a policy"), 0.8, &goal, 150_000).verdict
     };
-    assert_eq!(at(1, EXACT_P99 * 115.0), Some(Verdict::Holds));
-    assert_eq!(at(1, EXACT_P99 * 85.0), Some(Verdict::Fails(Cause::Goal)));
-    let told = (1..=6).filter(|seed| at(*seed, EXACT_P99 * 100.0) != Some(Verdict::Undecided)).count();
+    assert_eq!(at(1, EXACT_P99 * 115.0), Some(GoalVerdict::Holds));
+    assert_eq!(at(1, EXACT_P99 * 85.0), Some(GoalVerdict::Fails(GoalFailure::Goal)));
+    let told = (1..=6).filter(|seed| at(*seed, EXACT_P99 * 100.0) != Some(GoalVerdict::Undecided)).count();
     assert!(told <= 2, "{told} of 6 told");
 }
 
@@ -50,7 +50,7 @@ fn nothing_holds_before_the_least_run() {
     assert_eq!(least(mixed, 0.5), (0.5 * 80_000.0 / 1.19_f64).ceil() as u64);
     assert_eq!(judge(mixed, "global", 0.5, None, goal, 200_000).measured, least(mixed, 0.5));
     let short = judge(mixed, "global", 0.5, None, goal, 20_000);
-    assert_eq!((short.verdict, short.measured), (Some(Verdict::Undecided), 20_000));
+    assert_eq!((short.verdict, short.measured), (Some(GoalVerdict::Undecided), 20_000));
     assert_eq!(short.tally.fates().answered, 22_000, "and a tenth before, which is not measured");
     // 20 times 99^2 x 2 requests, the time in which a backlog relaxes.
     let near = least("exponential:1us", 0.99) as f64;
@@ -64,13 +64,13 @@ fn what_cannot_be_stable_fails_at_once() {
     let goal = "p50-slowdown<=1000";
     let mixed = "bimodal:0.5:1us:90us";
     let pools = judge(mixed, "pools", 0.9, Some(&[2, 2]), goal, 10_000_000);
-    let Some(Cause::Sizes(bound)) = pools.cause() else { panic!("{:?}", pools.verdict) };
+    let Some(GoalFailure::Sizes(bound)) = pools.cause() else { panic!("{:?}", pools.verdict) };
     assert!((bound - 0.5 / (40.0 / 45.5)).abs() < 0.01, "{bound}");
     assert!(pools.measured <= FIRST && pools.is_hopeless());
     let overload = judge(mixed, "global", 1.0, None, goal, 10_000_000);
-    assert_eq!(overload.cause(), Some(Cause::Overload));
+    assert_eq!(overload.cause(), Some(GoalFailure::Overload));
     assert_eq!(
-        judge(mixed, "pools", 0.9, Some(&[1, 3]), "p50-slowdown<=1000", 1_000_000).verdict.map(Verdict::name),
+        judge(mixed, "pools", 0.9, Some(&[1, 3]), "p50-slowdown<=1000", 1_000_000).verdict.map(GoalVerdict::name),
         Some("fails")
     );
 }
@@ -84,7 +84,7 @@ fn what_grows_is_unstable() {
     let doubled = Overheads { checkpoint: Nanos::from_micros(1), ..Overheads::NONE };
     let scenario = Scenario::new(&workload, 4, doubled, 1, 300_000);
     let at = |load| scenario.judge("global".parse().expect("a policy"), load, &goal, 300_000);
-    assert_eq!(at(0.8).cause(), Some(Cause::Grows("short")));
+    assert_eq!(at(0.8).cause(), Some(GoalFailure::Grows("short")));
     assert!(at(0.3).holds());
 }
 
@@ -95,7 +95,7 @@ fn a_class_that_starves_is_a_failure() {
     let goal = "p99-slowdown<=20";
     // One worker serves what remains of long requests after a slice, and is .97 busy.
     let starving = judge("bimodal:0.995:1us:100us", "pools", 0.81, Some(&[3, 1]), goal, 400_000);
-    let Some(Cause::Starves("long", slowdown)) = starving.cause() else { panic!("{:?}", starving.verdict) };
+    let Some(GoalFailure::Starves("long", slowdown)) = starving.cause() else { panic!("{:?}", starving.verdict) };
     assert!(slowdown > 20.0, "{slowdown}");
     assert!(starving.cause().is_some_and(|cause| cause.to_string().contains("class long starves, p99")));
     // The limits of both classes are ten times the slowdown of a request that runs alone.

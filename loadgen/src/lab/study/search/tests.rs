@@ -11,14 +11,14 @@ fn ask<T>(
     [workload, goal]: [&str; 2],
     rate: f64,
     workers: RangeInclusive<usize>,
-    answer: impl Fn(&Question<'_>) -> T,
+    answer: impl Fn(&PlanQuestion<'_>) -> T,
 ) -> T {
     let workload: Workload = workload.parse().expect("a form");
     let workload = workload.with_time_beside(Overheads::LAB.per_request());
     let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 300_000);
     let scenario = Scenario { slice: Some(scenario.fit(1.0).budget()), ..scenario };
     let goal = goal.parse().expect("a goal");
-    answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
+    answer(&PlanQuestion { scenario, rate, headroom: 0.1, goal, workers })
 }
 
 // Is the recommendation the worse of two runs, both with other seeds than the bisection?
@@ -70,7 +70,7 @@ fn arithmetic_knows_what_no_number_of_workers_holds() {
     let workload: Workload = "bimodal:0.9:1us:50us".parse().expect("a form");
     let scenario = Scenario::new(&workload, 1, Overheads::STOCK, 1, 1_000);
     let goal = "p99.9-slowdown<=3".parse().expect("a goal");
-    let question = Question { scenario, rate: 1.0, headroom: 0.1, goal, workers: 1..=2 };
+    let question = PlanQuestion { scenario, rate: 1.0, headroom: 0.1, goal, workers: 1..=2 };
     assert!(question.impossible().is_some_and(|figure| (figure - 3.68).abs() < 1e-9), "1 us, and 2.68 us beside it");
     assert!((question.idle(&goal) - 23.68).abs() < 1e-9, "and 20 us until a worker is awake");
 }
@@ -80,7 +80,7 @@ fn arithmetic_knows_what_no_number_of_workers_holds() {
 fn changes_are_what_they_are_called() {
     ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
         let scenario = Scenario { requests: 2_000, ..question.scenario.clone() };
-        let question = Question { scenario, ..question.clone() };
+        let question = PlanQuestion { scenario, ..question.clone() };
         let chosen = question.look("global".parse().expect("a policy"), 5, 1, 2_000);
         let base = question.load_at(question.rate, 5);
         let changes = question.changes(&chosen, None);
