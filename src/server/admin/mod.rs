@@ -58,12 +58,16 @@ pub(super) trait Probe: Pages {
     fn gauges(&self) -> Gauges;
     /// Datagrams that the kernel has dropped since the start; `None` if unreadable.
     fn kernel_dropped(&self) -> Option<u64>;
+    /// How often to feed the supervisor's watchdog; `None` = no watchdog.
+    fn watchdog_every(&self) -> Option<Nanos>;
+}
+
+/// What the control thread does for its server again and again. No method may block.
+pub(super) trait Upkeep: Probe {
     /// Lets policies adapt to recent measurements. Called every second.
     fn adapt(&self, recent: &Recent);
     /// Lets the gate decide what the kernel drops. Called every [`DECIDE_EVERY`].
     fn turn_away(&self);
-    /// How often to feed the supervisor's watchdog; `None` = no watchdog.
-    fn watchdog_every(&self) -> Option<Nanos>;
     /// Feeds the watchdog if every worker makes progress.
     fn feed_watchdog(&self);
 }
@@ -140,7 +144,7 @@ pub(super) fn run(
     runtime: &Runtime,
     listener: Option<TcpListener>,
     collector: &mut Collector<'_>,
-    probe: &dyn Probe,
+    probe: &dyn Upkeep,
     (Metrics { asker }, questions): (Metrics, Questions),
     stop: watch::Receiver<bool>,
     limits: ClientLimits,
@@ -161,7 +165,7 @@ type Question = Box<dyn FnOnce(&mut Desk<'_, '_>) + Send>;
 /// The data that a question may use. One desk serves all questions that arrived together.
 pub(super) struct Desk<'a, 'm> {
     collector: &'a mut Collector<'m>,
-    probe: &'a dyn Probe,
+    probe: &'a dyn Upkeep,
     flight: &'a mut Flight<'m>,
     /// The current measurements, once a question has needed them.
     snapshot: Option<Arc<Snapshot>>,
@@ -179,7 +183,7 @@ impl Desk<'_, '_> {
 
 async fn control(
     collector: &mut Collector<'_>,
-    probe: &dyn Probe,
+    probe: &dyn Upkeep,
     mut questions: Questions,
     mut stop: watch::Receiver<bool>,
 ) {

@@ -16,7 +16,7 @@ use crate::server::admin::cpus::Cpus;
 use crate::server::admin::gate::Gate;
 use crate::server::admin::said::Said;
 use crate::server::admin::stuck::{self, Stuck, Watch};
-use crate::server::admin::{Probe, waiting};
+use crate::server::admin::{Probe, Upkeep, waiting};
 use crate::server::handover::Successor;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
@@ -108,8 +108,8 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         GivenUp { gso_sockets, ring_workers: self.shared.without_ring() }
     }
 
-    /// The pool that has been stuck for longest, if any is.
-    pub(super) fn stuck(&self) -> Option<Stuck> {
+    /// Looks at all pools once more; the one that has been stuck for longest, if any is.
+    pub(super) fn look_for_stuck(&self) -> Option<Stuck> {
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let (topology, live) = (self.shared.topology(), self.reloads.live());
         let works = |worker: &usize| !self.shared.is_parked(*worker);
@@ -179,7 +179,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
     fn healthy(&self) -> Result<(), String> {
         let after = self.reloads.live().config.unhealthy_after;
-        let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
+        let stuck = self.look_for_stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
         stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
     }
 
@@ -238,6 +238,12 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         self.dropped_by_socket().into_iter().sum()
     }
 
+    fn watchdog_every(&self) -> Option<Nanos> {
+        self.conduct.supervisor.watchdog_every()
+    }
+}
+
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, '_, H, M> {
     fn adapt(&self, recent: &Recent) {
         let now = clock::now();
         self.common.wait_slots.for_each(|job| {
@@ -257,7 +263,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         if said.has_receive_errors() {
             (0..self.bound.config.workers).for_each(|worker| self.shared.wake(worker));
         }
-        self.stuck();
+        self.look_for_stuck();
         let mut following = lock(&self.following);
         following.parked = self.shared.parked();
         let is_new = following.follow(recent);
@@ -273,10 +279,6 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             let Bound { board, listening, config, .. } = self.bound;
             lock(&self.gate).decide(board, &listening.group, config, || self.kernel_dropped());
         }
-    }
-
-    fn watchdog_every(&self) -> Option<Nanos> {
-        self.conduct.supervisor.watchdog_every()
     }
 
     /// During a stop the watchdog is always fed, because the drain timeout already bounds the stop.

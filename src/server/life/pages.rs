@@ -26,7 +26,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
         }
         let gone = self.bound.listening.group.gone();
         let gone = gone.map(|address| format!("gone: this host has no longer the address of {address}"));
-        let reasons = self.stuck().map(|stuck| stuck.reason).into_iter();
+        let reasons = self.look_for_stuck().map(|stuck| stuck.reason).into_iter();
         let deaf = lock(&self.said).receiving_fails().map(|errors| format!("receiving fails: {errors}"));
         let reasons: Vec<_> = reasons.chain(deaf).chain(gone).collect();
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }

@@ -3,8 +3,8 @@
 use crate::config::Config;
 use crate::metrics::{Description, Gauges, Tick, Unended};
 use crate::sched::Recent;
-use crate::server::admin::Probe;
 use crate::server::admin::endpoint::Pages;
+use crate::server::admin::{Probe, Upkeep};
 use crate::server::reload::Reloads;
 use crate::time::{Nanos, clock};
 
@@ -44,14 +44,18 @@ impl Pages for Server {
     }
 }
 
+impl Upkeep for Server {
+    fn adapt(&self, _: &Recent) {}
+
+    fn turn_away(&self) {}
+
+    fn feed_watchdog(&self) {}
+}
+
 impl Probe for Server {
     fn kernel_dropped(&self) -> Option<u64> {
         None
     }
-
-    fn adapt(&self, _: &Recent) {}
-
-    fn turn_away(&self) {}
 
     fn healthy(&self) -> Result<(), String> {
         Ok(())
@@ -75,6 +79,4 @@ impl Probe for Server {
     fn watchdog_every(&self) -> Option<Nanos> {
         None
     }
-
-    fn feed_watchdog(&self) {}
 }
