@@ -2,7 +2,8 @@
 
 use super::host::Host;
 use crate::fate::labels;
-use crate::metrics::flight::{About, Delayed, PERMIT, Slice, SliceKind, receiver};
+use crate::metrics::flight::SliceKind::{self, Checked, Child, Running, Short, Unchecked};
+use crate::metrics::flight::{About, Delayed, PERMIT, Slice, receiver};
 use crate::time::Nanos;
 use serde_json::{Value, json};
 
@@ -177,14 +178,12 @@ pub(super) fn blame<'a>(
         return Some(Culprit { worker: other.worker, ..named(Cause::Pool, other.most, other.by) });
     }
     Some(match held.kind {
-        SliceKind::Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
-        SliceKind::Running if explains(held.most) => named(Cause::Running, held.most, held.by),
-        SliceKind::Unchecked | SliceKind::Child if explains(held.most) => {
-            named(Cause::NoCheckpoint, held.most, held.by)
-        }
+        Checked if explains(held.most) => named(Cause::Order, held.most, held.by),
+        Running if explains(held.most) => named(Cause::Running, held.most, held.by),
+        Unchecked | Child if explains(held.most) => named(Cause::NoCheckpoint, held.most, held.by),
         _ if explains(idle) => named(Cause::Asleep, idle, None),
         kind => {
-            let short = if kind == SliceKind::Short { held.short } else { 0 };
+            let short = if kind == Short { held.short } else { 0 };
             Culprit { short, ..named(Cause::NoFreeWorker, held.busy, held.by) }
         }
     })
