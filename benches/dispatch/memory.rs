@@ -1,7 +1,7 @@
 //! Sockets in memory, with the names that the server's engine uses for kernel sockets.
 
 use arrayvec::ArrayVec;
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 pub(crate) use credit::Credit;
 pub(crate) use filter::{AddressFilter, AddressRules, HostAddresses};
 pub(crate) use link::{KernelLink, Link};

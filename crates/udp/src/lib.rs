@@ -11,6 +11,8 @@
 //! range selects among all members. So while sockets close, datagrams would reach a socket from
 //! which no worker receives, and no counter would show the loss.
 
+use forebay_clock as clock;
+
 mod credit;
 mod drops;
 mod filter;

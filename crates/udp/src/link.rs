@@ -1,11 +1,11 @@
 //! A worker's access to sockets and clock: the kernel's, or a simulated one in tests.
 
+use super::clock;
 use super::io::Io;
 use super::receive::{Datagram, Joins, Receiver};
 use super::send::{Message, Outcomes, Sender};
 use super::socket::Socket;
 use forebay_base::time::{Nanos, ThreadUse};
-use forebay_clock as clock;
 use std::io;
 
 /// One worker's access to sockets and to its clock.
@@ -14,15 +14,10 @@ pub trait Link {
     type Socket;
 
     /// The time on the worker's clock.
-    #[inline]
-    fn now() -> Nanos {
-        clock::now()
-    }
+    fn now() -> Nanos;
 
     /// What the calling thread, the worker's, has used until `now`.
-    fn used(_now: Nanos) -> ThreadUse {
-        clock::use_of_thread()
-    }
+    fn used(now: Nanos) -> ThreadUse;
 
     /// See [`Receiver::receive`].
     ///
@@ -73,6 +68,15 @@ impl KernelLink {
 
 impl Link for KernelLink {
     type Socket = Socket;
+
+    #[inline]
+    fn now() -> Nanos {
+        clock::now()
+    }
+
+    fn used(_: Nanos) -> ThreadUse {
+        clock::use_of_thread()
+    }
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.last = socket.address;

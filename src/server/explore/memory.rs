@@ -5,7 +5,7 @@ use super::scenario::Scenario;
 use crate::fate::Unsent;
 use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
 use crate::sched::WorkerId;
-use crate::time::{Nanos, clock};
+use crate::time::{Nanos, ThreadUse, clock};
 use arrayvec::ArrayVec;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -80,6 +80,14 @@ impl<'c> MemoryLink<'c> {
 
 impl Link for MemoryLink<'_> {
     type Socket = WorkerId;
+
+    fn now() -> Nanos {
+        clock::now()
+    }
+
+    fn used(_: Nanos) -> ThreadUse {
+        clock::use_of_thread()
+    }
 
     fn receive<'b>(&mut self, owner: &WorkerId, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();

@@ -6,6 +6,7 @@ use crate::metrics::{Spent, WorkerMetrics};
 use crate::net::{Datagram, Outcomes};
 use crate::queue::ObjectPool;
 use crate::server::path::packet::PacketBody;
+use crate::time::ThreadUse;
 use std::io;
 
 /// A link to two sockets. The first takes no datagram of one byte, and the second takes nothing.
@@ -17,6 +18,14 @@ struct HalfOpen {
 
 impl Link for HalfOpen {
     type Socket = usize;
+
+    fn now() -> Nanos {
+        clock::now()
+    }
+
+    fn used(_: Nanos) -> ThreadUse {
+        clock::use_of_thread()
+    }
 
     fn receive<'b>(&mut self, _: &usize, _: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         Ok(0)
