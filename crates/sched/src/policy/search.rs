@@ -225,22 +225,20 @@ impl Walk<'_> {
             SearchPlace::ReceiveRest if workers <= FEW_SOCKETS => None,
             SearchPlace::ReceiveRest => (tried < workers).then(|| local.receive(workers)),
             SearchPlace::ReceiveAll => self.receive_noticed(local, workers, false),
-            SearchPlace::ReceiveBusy => {
-                let policy = self.policy;
-                self.rotate(local, 0..workers, |victim| policy.is_stuck(victim, now, view)).map(Step::Receive)
-            }
-            SearchPlace::ReceiveDeserted => self.deserted(local, now, view),
+            SearchPlace::ReceiveBusy => self.away(self.policy.stuck_after, local, now, view),
+            SearchPlace::ReceiveDeserted => self.away(DESERTED_AFTER, local, now, view),
             SearchPlace::Steal => self
                 .rotate(local, topology.members(pool), |victim| !view.finds_nothing(Step::Steal(victim)))
                 .map(Step::Steal),
         }
     }
 
-    /// The next socket whose owner does not come back.
-    #[cold]
-    fn deserted(&mut self, local: &Local, now: Nanos, view: &impl View) -> Option<Step> {
+    /// The next socket whose owner has been away for `least`.
+    // Not inlined: most policies have no such place, and their searches are short.
+    #[inline(never)]
+    fn away(&mut self, least: Nanos, local: &Local, now: Nanos, view: &impl View) -> Option<Step> {
         let workers = 0..self.policy.topology.workers;
-        self.rotate(local, workers, |victim| is_away(victim, DESERTED_AFTER, now, view)).map(Step::Receive)
+        self.rotate(local, workers, |victim| is_away(victim, least, now, view)).map(Step::Receive)
     }
 
     fn receive_noticed(&mut self, local: &mut Local, workers: usize, looks: bool) -> Option<Step> {
