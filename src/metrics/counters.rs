@@ -74,8 +74,8 @@ labels! {
     }
 }
 
-/// Makes [`CounterName`] and [`Counted`]. Each row is a counter: its field in [`Counted`], its name in
-/// [`CounterName`], and the label that divides it.
+/// Makes [`CounterName`] and [`Counted`]. Each row is a counter: its field in [`Counted`], its name
+/// in [`CounterName`], and the label that divides it.
 ///
 /// A row under `fates` divides a fate by reason, within `forebay_datagrams` on `/metrics`; the
 /// reason after `=` is the default. Every other row is a family of `/metrics`, with its name
