@@ -71,7 +71,7 @@ impl ServiceTimes {
         found.map_or(Nanos::ZERO, |(took, _)| *took)
     }
 
-    /// The unit in which queueing delays are expressed: E[S²] / E[S], for service times S with
+    /// The unit in which queueing delays are expressed: `E[S²] / E[S]`, for service times S with
     /// `beside` added to each. It equals the service time if all requests take equally long. With a
     /// few heavy requests it is near their service time. In an M/G/1 queue, the mean wait at load L
     /// is L / (1 - L) / 2 units (Pollaczek and Khinchine).

@@ -40,7 +40,7 @@ pub enum SearchPlace {
     ReceiveAll,
     /// The sockets of workers that have been in one job for at least [`Policy::stuck_after`].
     ReceiveBusy,
-    /// The sockets of workers that have been parked, or in one job, for [`DESERTED_AFTER`] or more.
+    /// The sockets of workers that have been parked, or in one job, for `DESERTED_AFTER` or more.
     ReceiveDeserted,
     /// The deques of the other workers of the pool.
     Steal,
