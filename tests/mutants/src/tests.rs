@@ -50,9 +50,11 @@ fn each_kind_is_rewritten() {
 fn the_copy_has_the_switches() {
     let tree = tree(&[
         ("src/lib.rs", "fn f() {\n    // no\n    x.f(\n        a,\n    );\n}\n"),
+        ("crates/base/src/lib.rs", "fn f() { x += a; }"),
         ("tests/a.rs", "command.env_clear();"),
     ]);
-    let places = found(&tree, &["src".to_owned()]).unwrap();
+    let places = found(&tree, &["src".to_owned(), "crates".to_owned()]).unwrap();
+    let places: Vec<Place> = places.into_iter().rev().collect();
     assert_eq!(line_of(&places[0], &tree), 3);
     let line = line(3, &places[0], &tree, &Verdict::Unreached);
     assert_eq!(line, "#3 LeftOut src/lib.rs:3: Unreached\n    - x.f( a, );\n    + ");
@@ -62,7 +64,13 @@ fn the_copy_has_the_switches() {
     let read = |path| fs::read_to_string(folder.join(path)).unwrap();
     write(&places);
     assert!(read("src/lib.rs").contains("{  } else { x.f(\n        a,\n    ); }\n}\n"), "{}", read("src/lib.rs"));
-    assert!(read("src/mutant.rs").contains("pub fn on("));
+    assert!(read("crates/base/src/mutant.rs").contains("pub fn on("));
+    // What forebay depends on cannot name it.
+    assert!(read("crates/base/src/lib.rs").contains("if ::forebay_base::mutant::on("));
+    assert!(
+        read("src/lib.rs").contains("if ::forebay::mutant::on(")
+            && read("src/lib.rs").contains("pub use forebay_base::mutant;")
+    );
     assert!(read("tests/a.rs").starts_with("command.env_clear().envs(") && read("tests/a.rs").contains("MUTANT"));
     // A written file would have the time of the write.
     fs::File::open(folder.join("tests/a.rs")).unwrap().set_modified(UNIX_EPOCH).unwrap();
