@@ -206,9 +206,10 @@ pub(crate) fn join_pauses() {
 }
 
 /// For a handler that waits for work aside, in this place of the ledger of helpers. Sets the reason
-/// [`Pause::Aside`], unless there is a reason by which it continues sooner.
+/// [`Pause::Aside`], unless there is a reason by which it continues sooner. A handler that also waits
+/// for a child waits for both; what is aside is never broken off.
 pub(super) fn aside_pauses(place: u32) {
-    if PAUSE.get().is_none() {
+    if matches!(PAUSE.get(), None | Some(Pause::Join)) {
         PAUSE.set(Some(Pause::Aside(place)));
     }
 }

@@ -151,6 +151,24 @@ mod tests {
         assert_eq!(panic.message(), "on purpose");
     }
 
+    // Does a future that waits for a child and for work aside, in either order, count as one that
+    // waits for work aside?
+    #[test]
+    fn work_aside_counts_before_a_child() {
+        for aside_first in [true, false] {
+            let both = pausing(|| {
+                aside_first.then(|| context::aside_pauses(3));
+                context::join_pauses();
+                context::aside_pauses(3);
+                true
+            });
+            let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
+            let terms =
+                Terms { start, limits: NEVER, waker, waiter, token: None, wakes_anywhere: true, was_away: false };
+            assert!(matches!(poll(pin!(both), terms).0, Polled::Waits(Awaited::Aside(3))), "{aside_first}");
+        }
+    }
+
     // If a future waits for something other than a child, does it count as stalled only if its
     // waker cannot be called from elsewhere?
     #[test]
