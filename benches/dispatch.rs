@@ -24,14 +24,14 @@ modules! {
     "../src/emulation/mod.rs" emulation
     "../src/fate.rs" fate
     "../src/handler/mod.rs" handler
-    "../src/metrics/mod.rs" metrics
     "dispatch/memory.rs" net
     "../src/queue/mod.rs" queue
     "../src/runtime/mod.rs" runtime
     "dispatch/server.rs" server
-    "dispatch/time.rs" time
+    "../src/time/mod.rs" time
 }
 
+use forebay_metrics as metrics;
 use forebay_sched as sched;
 
 #[path = "dispatch/counted.rs"]

@@ -14,11 +14,12 @@
 //! - `runtime`: threads, sleeping, continuations;
 //! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
 //! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
-//!   `queue`, `trace`, [`metrics`].
+//!   `queue`, `trace`.
 //!
 //! Below these are crates, which know nothing of this one:
 //!
 //! - `forebay-udp`: sockets and batches;
+//! - `forebay-metrics`: what [`metrics`] shows, and its pages;
 //! - `forebay-sched`: the policies, and the worker as a state machine without input and output;
 //! - `forebay-clock`: the clocks; `forebay-base`: what [`fate`] and [`time`] show.
 //!

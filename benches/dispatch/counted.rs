@@ -8,9 +8,14 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its result")]
 
 use super::instructions::instructions;
-use super::time::clock;
 use super::{Bench, Echo, Nanos, Small, net, request, served};
+use forebay_clock::virtual_time;
 use std::thread;
+
+/// The time from one reading of the clock to the next. While valgrind counts, a program runs some
+/// fifty times slower, and the machine's speed would decide which request is long. A request has
+/// two readings, which are usually about this far apart.
+const STEP: Nanos = Nanos::new(100);
 
 /// One case: a handler, a policy and a size of batches.
 struct Way {
@@ -56,7 +61,7 @@ impl Way {
 pub(super) fn serve(name: &str, count: &str) {
     let way = WAYS.iter().find(|way| way.name() == name).expect("a way");
     let (policy, count) = (way.policy.parse().expect("a policy"), count.parse().expect("a number"));
-    clock::in_steps();
+    virtual_time::in_steps(STEP);
     match way.handler {
         "small" => served(&Small, policy, &request(), way.batch, count),
         _ => served(&Bench::new(Echo, Nanos::MAX), policy, &request(), way.batch, count),

@@ -16,7 +16,7 @@ struct Fact<'a> {
 /// the policy in CONTRIBUTING.md.
 const FACTS: [Fact<'_>; 3] = [
     Fact {
-        file: "src/metrics/counters.rs",
+        file: "crates/metrics/src/counters.rs",
         after: "    families {",
         row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
     },
@@ -211,7 +211,7 @@ impl Fact<'_> {
 /// The pages that have the tables.
 fn readme() -> String {
     let page = |path| fs::read_to_string(root().join(path)).expect("a README");
-    ["README.md", "src/config/README.md", "src/metrics/README.md", "src/metrics/fields.md"].map(page).join("\n")
+    ["README.md", "src/config/README.md", "crates/metrics/README.md", "crates/metrics/fields.md"].map(page).join("\n")
 }
 
 fn root() -> &'static Path {

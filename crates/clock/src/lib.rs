@@ -7,6 +7,9 @@
 //! let (passed, used) = (forebay_clock::now().minus(began), forebay_clock::of_thread().minus(used));
 //! assert!(passed > used, "a thread that sleeps uses no processor");
 //! ```
+//!
+//! With the feature `virtual-time`, a thread may have clocks that it moves itself. It is for tests
+//! and benches alone: each reading then asks whether the thread has such clocks.
 
 use forebay_base::time::{Nanos, ThreadUse};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -14,13 +17,18 @@ use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "virtual-time")]
+pub mod virtual_time;
+
 /// Monotonic time since the first reading of this clock in this process.
 #[inline]
 pub fn now() -> Nanos {
     // `Instant` reads the same clock, but can only be turned into a number through `Duration`,
     // which costs a third of a reading.
-    let now = read(ClockId::CLOCK_MONOTONIC);
-    now.minus(start().0)
+    let now = read(ClockId::CLOCK_MONOTONIC).minus(start().0);
+    #[cfg(feature = "virtual-time")]
+    let now = virtual_time::reading().unwrap_or(now);
+    now
 }
 
 /// The time of [`now`] at `instant`; zero before the start of that clock.
@@ -55,12 +63,20 @@ fn read(clock: ClockId) -> Nanos {
 /// CPU time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`), system calls included.
 #[inline]
 pub fn of_thread() -> Nanos {
+    #[cfg(feature = "virtual-time")]
+    if let Some(now) = virtual_time::standing() {
+        return now;
+    }
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// What the calling thread has had of its processor. Two system calls, 1 us.
 #[cold]
 pub fn use_of_thread() -> ThreadUse {
+    #[cfg(feature = "virtual-time")]
+    if let Some(cpu) = virtual_time::standing() {
+        return ThreadUse { cpu, waits: 0 };
+    }
     let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("every kernel counts this");
     ThreadUse { cpu: of_thread(), waits: usage.voluntary_context_switches() }
 }

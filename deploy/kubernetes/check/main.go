@@ -213,7 +213,7 @@ func (all overlay) agrees(forebay string) {
 		for _, metric := range all.scaler.Spec.Metrics {
 			check(strings.Contains(adapter, "{as: "+metric.Pods.Metric.Name+"}"), "%s: no rule makes %s", all.name, metric.Pods.Metric.Name)
 		}
-		pages := string(must(os.ReadFile("../../../src/metrics/fields.md")))
+		pages := string(must(os.ReadFile("../../../crates/metrics/fields.md")))
 		for _, series := range regexp.MustCompile(`seriesQuery: '(\w+)`).FindAllStringSubmatch(adapter, -1) {
 			check(strings.Contains(pages, "| `"+series[1]+"` |"), "%s: the server has no %s", all.name, series[1])
 		}

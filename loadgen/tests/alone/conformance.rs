@@ -37,7 +37,7 @@ fn on_threads(policy: PolicyName) -> Vec<Status> {
     clients.iter().map(|client| client.receive().header.status).collect()
 }
 
-fn in_virtual_time(policy: PolicyName) -> Vec<Status> {
+fn virtual_time(policy: PolicyName) -> Vec<Status> {
     let workload: Workload = "fixed:1us".parse().expect("a form");
     let workers = if policy.entry().has_pools() { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
@@ -62,7 +62,7 @@ fn both_serve_and_shed_what_they_should() {
     let light_first = ["pools", "levels"].map(|policy| (policy, [Ok, Ok, Ok, ShedExpired, Ok]));
     at_once(in_order.into_iter().chain(light_first), |(name, expected)| {
         let policy = name.parse().expect("a policy");
-        assert_eq!(in_virtual_time(policy), expected, "{name}");
+        assert_eq!(virtual_time(policy), expected, "{name}");
         let mut trials = Vec::new();
         while trials.len() < TRIALS && trials.last().is_none_or(|statuses| *statuses != expected) {
             trials.push(on_threads(policy));

@@ -206,8 +206,8 @@ pub(crate) fn join_pauses() {
 }
 
 /// For a handler that waits for work aside, in this place of the ledger of helpers. Sets the reason
-/// [`Pause::Aside`], unless there is a reason by which it continues sooner. A handler that also waits
-/// for a child waits for both; what is aside is never broken off.
+/// [`Pause::Aside`], unless there is a reason by which it continues sooner. A handler that also
+/// waits for a child waits for both; what is aside is never broken off.
 pub(super) fn aside_pauses(place: u32) {
     if matches!(PAUSE.get(), None | Some(Pause::Join)) {
         PAUSE.set(Some(Pause::Aside(place)));
@@ -259,7 +259,7 @@ pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::clock::in_virtual_time;
+    use crate::time::clock::virtual_time;
 
     fn us(us: u64) -> Nanos {
         Nanos::from_micros(us)
@@ -268,15 +268,15 @@ mod tests {
     /// When checkpoints with these `spacings` first pause, within these limits, from 1 ms on.
     fn paused_at(ask_at: Nanos, expires_at: Nanos, spacings: impl IntoIterator<Item = Nanos>) -> Option<Nanos> {
         let (start, mut spacings) = (Nanos::from_millis(1), spacings.into_iter());
-        in_virtual_time::set(Some(start));
+        virtual_time::set(Some(start));
         let limits = Limits { ask_at: start.plus(ask_at), expires_at: start.plus(expires_at) };
         let pauses = |spacing| {
-            in_virtual_time::pass(spacing);
+            virtual_time::pass(spacing);
             checkpoint_pauses()
         };
         let (paused, ..) = enter(&mut None, start, limits, || spacings.any(pauses));
         let now = clock::now();
-        in_virtual_time::set(None);
+        virtual_time::set(None);
         paused.then(|| now.minus(start))
     }
 

@@ -6,7 +6,7 @@ use crate::fate::{Malformed, Refused};
 use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::handler::{checkpoint, fork, hop, uninterrupted};
 use crate::time::Nanos;
-use crate::time::clock::in_virtual_time;
+use crate::time::clock::virtual_time;
 
 /// One act of a request, performed after a microsecond of its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ async fn perform(acts: &[Act]) {
             plainly(&[*act]).await;
             continue;
         }
-        in_virtual_time::pass(Nanos::from_micros(1));
+        virtual_time::pass(Nanos::from_micros(1));
         // The child does the second half of the rest.
         let rest = &acts[done + 1..];
         let (own, childs) = rest.split_at(rest.len() / 2);
@@ -140,12 +140,12 @@ async fn perform(acts: &[Act]) {
 /// Performs acts, with forks replaced by checkpoints.
 async fn plainly(acts: &[Act]) {
     for act in acts {
-        in_virtual_time::pass(Nanos::from_micros(1));
+        virtual_time::pass(Nanos::from_micros(1));
         match act {
             Act::Checkpoint | Act::Fork => checkpoint().await,
             Act::Nothing => {}
             Act::Hop => hop(1).await,
-            Act::Uninterrupted => uninterrupted(|| in_virtual_time::pass(Nanos::from_micros(3))).await,
+            Act::Uninterrupted => uninterrupted(|| virtual_time::pass(Nanos::from_micros(3))).await,
             Act::Panic => std::panic::resume_unwind(Box::new("a panic that was asked for")),
             Act::Stall => std::future::pending().await,
         }

@@ -8,7 +8,7 @@ use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unser
 use crate::sched::Tuning;
 use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::time::Nanos;
-use crate::time::clock::in_virtual_time;
+use crate::time::clock::virtual_time;
 use std::sync::Mutex;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
@@ -27,9 +27,9 @@ impl Handler for Told {
 
     async fn handle(&self, request: Request<'_>, _: &mut Reply<'_>) {
         match request.bytes()[0] {
-            b'h' => in_virtual_time::pass(US(300)),
+            b'h' => virtual_time::pass(US(300)),
             b'y' => {
-                in_virtual_time::pass(US(20));
+                virtual_time::pass(US(20));
                 checkpoint().await;
             }
             _ => {}

@@ -25,7 +25,7 @@ use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::samples::Samples;
 use crate::server::path::shards::Shards;
-use crate::time::clock::in_virtual_time;
+use crate::time::clock::virtual_time;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::cell::RefCell;
@@ -69,14 +69,14 @@ pub(super) fn explore_service<H: Service>(
     fault: Option<Fault>,
     flaw: Option<Flaw>,
 ) -> Result<Run, String> {
-    in_virtual_time::set(Some(Nanos::ZERO));
+    virtual_time::set(Some(Nanos::ZERO));
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
     let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
     let serving = Serving::new(handler, &outside, &[address], credit, scenario.packets);
     let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), trouble, (fault, flaw));
-    in_virtual_time::set(None);
+    virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
 }
@@ -141,7 +141,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let mut offered = 0;
     for (at, event) in &scenario.events {
         run_until(*at, &mut driver, &mut books)?;
-        in_virtual_time::set(Some(*at));
+        virtual_time::set(Some(*at));
         match event {
             Event::Datagram(owner, bytes) => {
                 offered += 1;
@@ -330,7 +330,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> VirtualEngine for Engines<'
 
     fn set(&mut self, worker: WorkerId, now: Nanos) {
         self.current = worker;
-        in_virtual_time::set(Some(now));
+        virtual_time::set(Some(now));
     }
 
     fn charge(&mut self, next: &Action<Self::Job>) -> Nanos {
@@ -348,7 +348,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
     fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
         let begun_at = clock::now();
         let ran = self.current().run(job, at_most);
-        in_virtual_time::at(begun_at, || self.gather_ready());
+        virtual_time::at(begun_at, || self.gather_ready());
         ran
     }
 

@@ -9,7 +9,7 @@ use super::server::explore_service;
 use crate::handler::{self, Admitted, Arrival, Out, Rejected, Request, Service, checkpoint};
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
-use crate::time::clock::{self, in_virtual_time};
+use crate::time::clock::{self, virtual_time};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Sharded {
 
     async fn act(&self, shard: usize, request: &Request<'_>, out: &mut Told<'_>) {
         for act in &request.bytes()[1..] {
-            in_virtual_time::pass(US(1));
+            virtual_time::pass(US(1));
             let key = u64::from(act % 4);
             match act >> 5 {
                 0 | 1 => checkpoint().await,

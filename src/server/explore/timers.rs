@@ -10,7 +10,7 @@ use crate::lab::sim::Rest;
 use crate::sched::bounds::BATCH;
 use crate::sched::{Tuning, Wait};
 use crate::time::Nanos;
-use crate::time::clock::{self, in_virtual_time};
+use crate::time::clock::{self, virtual_time};
 use std::sync::Mutex;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
@@ -43,7 +43,7 @@ impl Service for Sessions {
         match event {
             handler::Event::Datagram(request) => {
                 let (shard, ms) = request.bytes().split_first().expect("a request has a shard");
-                in_virtual_time::pass(MS(ms.iter().map(|part| u64::from(*part) * 20).sum()));
+                virtual_time::pass(MS(ms.iter().map(|part| u64::from(*part) * 20).sum()));
                 if *shard < SESSIONS {
                     out.at(0, clock::instant(clock::now().plus(EXPIRES))).expect("there is room");
                 }

@@ -24,7 +24,7 @@ pub(super) fn busy_server() -> Running {
     server
 }
 
-// fields.rs and src/metrics/prometheus/tests.rs check which keys and series exist.
+// fields.rs and crates/metrics/src/prometheus/tests.rs check which keys and series exist.
 #[test]
 fn both_pages_have_what_was_sent() {
     let server = busy_server();
@@ -110,7 +110,7 @@ fn the_dashboard_of_deploy_asks_for_what_is_there() {
 }
 
 fn series_exist(text: &str) {
-    let (known, recorded) = (include_str!("../../../src/metrics/fields.md"), "class:forebay_latency_seconds:");
+    let (known, recorded) = (include_str!("../../../crates/metrics/fields.md"), "class:forebay_latency_seconds:");
     let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_:".contains(sign));
     let series = words.filter(|word| word.starts_with("forebay_") && !word.contains(recorded));
     let series: Vec<&str> = series.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum")).collect();

@@ -1,12 +1,12 @@
-//! Do the tables of src/metrics/fields.md list the fields of `/latency` and the queues, with their
-//! units? Method: compare them with answers of servers under several settings. Each field needs one
-//! row, and each row needs a field in some answer.
+//! Do the tables of crates/metrics/fields.md list the fields of `/latency` and the queues, with
+//! their units? Method: compare them with answers of servers under several settings. Each field
+//! needs one row, and each row needs a field in some answer.
 
 use super::native::busy;
 use crate::support::prelude::*;
 use forebay::metrics::{Late, Stage};
 
-const PAGE: &str = include_str!("../../../src/metrics/fields.md");
+const PAGE: &str = include_str!("../../../crates/metrics/fields.md");
 
 /// The rows of the table whose first column has the title `column`, as cells without backquotes.
 fn table(column: &str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -118,8 +118,8 @@ fn every_unit_is_said() {
     }
 }
 
-// Are exactly the queues of the policy shown, and has each a row? src/metrics/fields.md lists the
-// names of pools.
+// Are exactly the queues of the policy shown, and has each a row? crates/metrics/fields.md lists
+// the names of pools.
 #[test]
 fn every_queue_has_a_row() {
     let rows: Vec<&str> = table("queue").map(|row| row[0]).collect();

@@ -35,7 +35,7 @@ const FOLDERS: [&str; 23] = [
     "crates/clock/src",
     "src/server",
     "src/runtime",
-    "src/metrics",
+    "crates/metrics/src",
     "crates/udp/src",
     "src/handler",
     "src/tasks",

@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn each_piece_is_waiting_then_running_then_done() {
         static LEDGER: Ledger = Ledger::new();
-        let at = |ms| clock::in_virtual_time::set(Some(MS(ms)));
+        let at = |ms| clock::virtual_time::set(Some(MS(ms)));
         at(100);
         let first = LEDGER.enter();
         at(130);
@@ -253,7 +253,7 @@ mod tests {
         let third = LEDGER.enter();
         assert_eq!((third.piece.place, second.piece.place), (place, place + 1));
         drop((second, third));
-        clock::in_virtual_time::set(None);
+        clock::virtual_time::set(None);
         assert_eq!(
             LEDGER.state(MS(200)),
             HelpersState { done: 1, refused: 1, ..HelpersState::default() },

@@ -4,7 +4,7 @@ mod waits;
 use super::*;
 use crate::metrics::{Collector, Recorder, Sample, Spent, WorkerMetrics};
 use crate::sched::Recent;
-use crate::time::clock::in_virtual_time;
+use crate::time::clock::virtual_time;
 use std::cell::RefCell;
 
 fn config(pairs: &[(&str, &str)]) -> Config {
@@ -139,7 +139,7 @@ struct Measuring<'m> {
 impl<'m> Measuring<'m> {
     /// A server that starts now, in virtual time.
     fn new(metrics: &'m WorkerMetrics, config: &Config) -> Measuring<'m> {
-        in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+        virtual_time::set(Some(Nanos::from_secs(1_000)));
         let (collector, recorder) = (Collector::new(metrics), RefCell::new(metrics.recorder(0)));
         Measuring { collector, recorder, adaptation: adaptation(config) }
     }
@@ -161,7 +161,7 @@ impl<'m> Measuring<'m> {
         recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().spend(Spent::Interruptible, busy);
         recorder.get_mut().end_slice(busy);
-        in_virtual_time::pass(Nanos::from_secs(1));
+        virtual_time::pass(Nanos::from_secs(1));
         collector.collect();
         adaptation.follow(&collector.recent())
     }
@@ -169,7 +169,7 @@ impl<'m> Measuring<'m> {
 
 impl Drop for Measuring<'_> {
     fn drop(&mut self) {
-        in_virtual_time::set(None);
+        virtual_time::set(None);
     }
 }
 
