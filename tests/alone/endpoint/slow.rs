@@ -220,7 +220,8 @@ impl Case {
         };
         let pools = [("2", "front=1,heavy=1"), ("3", "front=1,heavy=1,last=1")];
         let pooled = pools.into_iter().flat_map(|(workers, pools)| {
-            let of = [("policy", "pools"), ("workers", workers), ("pools", pools)];
+            // On a busy host a request would use up a short slice, and move on, before it sleeps.
+            let of = [("policy", "pools"), ("workers", workers), ("pools", pools), ("slice", "1s")];
             ["none", "header"].map(|classify| [&of[..], &[("classify", classify)]].concat())
         });
         // Under these policies a request keeps its worker.
