@@ -86,11 +86,12 @@ fn an_own_queue_that_is_full() {
     let server = honest();
     let result = run(server, SHORT);
     let fates = &result.report["fates"];
-    // Nobody else sends in this network: each request that is lost was thrown away by our kernel,
-    // or its reply was.
-    assert!(fates["lost"].as_u64() > Some(0) && fates["answered"].as_u64() > Some(0), "{fates}");
-    result
-        .is_invalid(&format!("our own kernel did not send {} datagrams for want of room (SndbufErrors", fates["lost"]));
+    // Nobody else sends in this network: each request without an answer was thrown away by our
+    // kernel, or its reply was. On a busy host some were sent late, and are not judged.
+    let [lost, answered, unjudged] = ["lost", "answered", "unjudged"].map(|fate| fates[fate].as_u64().unwrap_or(0));
+    assert!(lost > 0 && answered > 0, "{fates}");
+    let unsent = lost + unjudged;
+    result.is_invalid(&format!("our own kernel did not send {unsent} datagrams for want of room (SndbufErrors"));
     assert_eq!(result.report["send_errors"], json!({}), "no send failed");
 }
 
