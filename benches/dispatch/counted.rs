@@ -27,14 +27,14 @@ struct Way {
 }
 
 const WAYS: [Way; 8] = [
-    way("small", "steal", net::BATCH, 2_340.0),
-    way("small", "steal", 1, 3_440.0),
-    way("small", "levels", net::BATCH, 2_410.0),
-    way("small", "levels", 1, 3_540.0),
-    way("echo", "steal", net::BATCH, 2_560.0),
-    way("echo", "steal", 1, 3_660.0),
-    way("echo", "levels", net::BATCH, 2_630.0),
-    way("echo", "levels", 1, 3_760.0),
+    way("small", "steal", net::BATCH, 2_320.0),
+    way("small", "steal", 1, 3_410.0),
+    way("small", "levels", net::BATCH, 2_390.0),
+    way("small", "levels", 1, 3_510.0),
+    way("echo", "steal", net::BATCH, 2_520.0),
+    way("echo", "steal", 1, 3_610.0),
+    way("echo", "levels", net::BATCH, 2_590.0),
+    way("echo", "levels", 1, 3_710.0),
 ];
 
 const fn way(handler: &'static str, policy: &'static str, batch: usize, most: f64) -> Way {

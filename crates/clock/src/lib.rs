@@ -8,8 +8,8 @@
 //! assert!(passed > used, "a thread that sleeps uses no processor");
 //! ```
 //!
-//! With the feature `virtual-time`, a thread may have clocks that it moves itself. It is for tests
-//! and benches alone: each reading then asks whether the thread has such clocks.
+//! With the feature `virtual-time`, the code on a thread may set that thread's clocks. It is for
+//! tests and benches alone, because each reading then has one more check.
 
 use forebay_base::time::{Nanos, ThreadUse};
 use nix::sys::resource::{UsageWho, getrusage};

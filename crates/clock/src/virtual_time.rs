@@ -1,4 +1,4 @@
-//! Clocks of one thread, which it moves itself.
+//! Clocks of one thread, which its code sets and moves.
 //!
 //! ```
 //! use forebay_base::time::Nanos;
@@ -17,31 +17,35 @@ use std::cell::Cell;
 /// A clock of a thread.
 #[derive(Clone, Copy)]
 struct Clock {
-    /// Its next reading.
+    /// Its next reading; [`KERNELS`] = the kernel's clocks are read.
     now: Nanos,
     /// How far each reading moves it.
     step: Nanos,
 }
 
+const KERNELS: Nanos = Nanos::MAX;
+
 thread_local! {
-    static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
+    static CLOCK: Cell<Clock> = const { Cell::new(Clock { now: KERNELS, step: Nanos::ZERO }) };
 }
 
 /// Sets the clocks of the calling thread to `now`; `None` = back to the kernel's clocks.
 pub fn set(now: Option<Nanos>) {
-    CLOCK.set(now.map(|now| Clock { now, step: Nanos::ZERO }));
+    CLOCK.set(Clock { now: now.unwrap_or(KERNELS), step: Nanos::ZERO });
 }
 
 /// From now on, each reading of [`now`](crate::now) on the calling thread is `step` after the last
 /// one. The first is `step`. The kernel's clock is read all the same, so that what a reading costs
 /// stays as it is. The clock of the thread's CPU time remains the kernel's.
 pub fn in_steps(step: Nanos) {
-    CLOCK.set(Some(Clock { now: step, step }));
+    CLOCK.set(Clock { now: step, step });
 }
 
-/// Advances the calling thread's clocks by `time`, if it has its own.
+/// Advances the calling thread's clocks by `time`, if they are not the kernel's.
 pub fn pass(time: Nanos) {
-    CLOCK.set(CLOCK.get().map(|clock| Clock { now: clock.now.plus(time), ..clock }));
+    let clock = CLOCK.get();
+    // `KERNELS` stays as it is, because a sum is at most `Nanos::MAX`.
+    CLOCK.set(Clock { now: clock.now.plus(time), ..clock });
 }
 
 /// Calls `call` with the calling thread's clocks at `then`, and sets them back. So a worker whose
@@ -56,17 +60,19 @@ pub fn at(then: Nanos, call: impl FnOnce()) {
 /// A reading of the thread's own clock.
 #[inline]
 pub(crate) fn reading() -> Option<Nanos> {
-    let clock = CLOCK.get()?;
-    if clock.step > Nanos::ZERO {
-        CLOCK.set(Some(Clock { now: clock.now.plus(clock.step), ..clock }));
+    let clock = CLOCK.get();
+    if clock.now == KERNELS {
+        return None;
     }
+    CLOCK.set(Clock { now: clock.now.plus(clock.step), ..clock });
     Some(clock.now)
 }
 
 /// The time of the thread's own clock, if no reading moves it.
 #[inline]
 pub(crate) fn standing() -> Option<Nanos> {
-    CLOCK.get().filter(|clock| clock.step == Nanos::ZERO).map(|clock| clock.now)
+    let clock = CLOCK.get();
+    (clock.now != KERNELS && clock.step == Nanos::ZERO).then_some(clock.now)
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ pub struct Recorder<'b> {
 
 impl Recorder<'_> {
     /// Counts `datagrams` as received. Call it before any of them can end, on any worker.
+    #[inline]
     pub fn received(&mut self, datagrams: u64) {
         self.counters.received.add(datagrams);
     }
@@ -154,6 +155,7 @@ impl Recorder<'_> {
 
     /// Counts a datagram that ended as [`Fate::Answered`], and records its times. Allocates only at
     /// the first sample of a class.
+    #[inline]
     pub fn answered(&mut self, sample: &Sample) {
         self.served(sample, Fate::Answered);
     }
@@ -176,22 +178,26 @@ impl Recorder<'_> {
     }
 
     /// Begins a slice of a job at `now`. The time until [`Recorder::end_slice`] counts as busy.
+    #[inline]
     pub fn begin_slice(&mut self, now: Nanos) {
         self.counters.busy.begin(now);
     }
 
     /// Ends the current slice, which took `time`.
+    #[inline]
     pub fn end_slice(&mut self, time: Nanos) {
         self.counters.busy.end(time);
     }
 
     /// Begins an idle time at `now`. It lasts until [`Recorder::end_idle`].
+    #[inline]
     pub fn begin_idle(&mut self, now: Nanos) {
         self.counters.idle.begin(now);
         self.flight.rest();
     }
 
     /// Ends the idle time, which lasted for `time`.
+    #[inline]
     pub fn end_idle(&mut self, time: Nanos) {
         self.counters.idle.end(time);
     }

@@ -47,6 +47,7 @@ pub struct About {
 }
 
 /// The number of the request that `worker` received as its `count`th, counted from 1.
+#[inline]
 pub fn number(worker: usize, count: u64) -> u64 {
     // 11 bits for the worker: there are at most 1,024 workers, and the thread that stops them.
     count << 11 | worker as u64

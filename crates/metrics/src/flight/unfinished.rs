@@ -77,6 +77,7 @@ impl UnfinishedRequests {
     }
 
     /// Notes that `packet` holds the request `about`.
+    #[inline]
     pub fn begin(&self, packet: usize, about: About) {
         let mark = &self.marks[packet];
         mark.id.store(about.id, Ordering::Relaxed);
@@ -98,6 +99,7 @@ impl UnfinishedRequests {
     }
 
     /// Notes that `packet` no longer holds a request.
+    #[inline]
     pub fn end(&self, packet: usize) {
         self.marks[packet].came_at.store(0, Ordering::Relaxed);
     }
