@@ -25,13 +25,12 @@ modules! {
     "../src/fate.rs" fate
     "../src/handler/mod.rs" handler
     "dispatch/memory.rs" net
-    "../src/queue/mod.rs" queue
-    "../src/runtime/mod.rs" runtime
     "dispatch/server.rs" server
     "../src/time/mod.rs" time
 }
 
 use forebay_metrics as metrics;
+use forebay_runtime as runtime;
 use forebay_sched as sched;
 
 #[path = "dispatch/counted.rs"]
@@ -49,8 +48,8 @@ use handler::builtin::{Bench, Echo};
 use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
 use net::{AddressFilter, Credit, HostAddresses, Io, KernelLink, Socket, SourcePrefix};
-use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
+use runtime::queue::ObjectPool;
 use runtime::{Shared, Wait};
 use sched::bounds::SET_ASIDE_OF_SHARD;
 use sched::overload::{Shedding, WaitBounds, WaitLimits};

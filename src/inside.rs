@@ -3,16 +3,11 @@
 
 #[path = "emulation/mod.rs"]
 pub mod emulation;
-#[path = "queue/mod.rs"]
-pub mod queue;
-#[path = "runtime/mod.rs"]
-pub mod runtime;
 #[cfg(feature = "admin")]
 #[path = "trace.rs"]
 pub mod trace;
-#[path = "yields.rs"]
-pub mod yields;
 
+pub use forebay_runtime as runtime;
 pub use forebay_sched as sched;
 pub use forebay_udp as net;
 

@@ -8,16 +8,16 @@
 //! - `cli`: `main` turns a handler into a command-line program, such as `forebay serve`;
 //! - `config`: turns flags, environment and file into a checked `Config`;
 //! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
-//! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: the interface that a service implements, and the bench service
 //!   (`handler::builtin`) with its protocol (`wire`);
-//! - `runtime`: threads, sleeping, continuations;
 //! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
-//! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step),
-//!   `queue`, `trace`.
+//! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step) and
+//!   `trace`.
 //!
 //! Below these are crates, which know nothing of this one:
 //!
+//! - `forebay-tasks`: what [`tasks`] shows, the runtime for tasks instead of datagrams;
+//! - `forebay-runtime`: threads, queues, sleep, and what a handler may await;
 //! - `forebay-udp`: sockets and batches;
 //! - `forebay-metrics`: what [`metrics`] shows, and its pages;
 //! - `forebay-sched`: the policies, and the worker as a state machine without input and output;
@@ -87,7 +87,7 @@ pub mod inside;
 
 #[cfg(feature = "admin")]
 use inside::trace;
-use inside::{emulation, net, queue, runtime, sched, yields};
+use inside::{emulation, net, runtime, sched};
 
 // The explorer and the tests of `adapt` drive parts of the server in the virtual time of `lab`.
 #[cfg(all(test, feature = "cli"))]

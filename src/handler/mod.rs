@@ -40,20 +40,17 @@
 pub mod builtin;
 
 mod closure;
-mod fork;
-mod leaf;
 mod once;
 pub(crate) mod outgoing;
 mod reply;
 mod request;
 mod service;
 
+pub use crate::runtime::{Fork, Full, aside, aside_wait, checkpoint, fork, hop, sleep, timeout, uninterrupted};
 pub use closure::handler_fn;
-pub use fork::{Fork, fork};
-pub use leaf::{aside, aside_wait, checkpoint, hop, sleep, timeout, uninterrupted};
 pub use once::Once;
 pub use outgoing::{SendError, Transmit};
-pub use reply::{Full, GiveUp, Overflow, Reply};
+pub use reply::{GiveUp, Overflow, Reply};
 pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
 pub use service::{Event, Out, Service, Teller};

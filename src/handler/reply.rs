@@ -1,6 +1,6 @@
 //! The reply to a request, which the handler writes.
 
-use std::{fmt, io};
+use std::io;
 
 /// The reply that a handler writes into. It has room for as many bytes as the request has. So a
 /// request with a forged source address cannot amplify traffic to the address's owner. There is
@@ -49,20 +49,6 @@ pub struct Overflow {
 }
 
 crate::time::show_as_text!(Overflow);
-
-/// An error: there is no room for one more, or the server has stopped. Gives back the message or
-/// the work that was not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there are as many as may be, or the server has stopped")]
-#[non_exhaustive]
-pub struct Full<M = ()>(pub M);
-
-/// Shows the error without the message, which may be anything.
-impl<M> fmt::Debug for Full<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
 
 impl<'a> Reply<'a> {
     /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.

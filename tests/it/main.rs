@@ -12,4 +12,3 @@ mod serve;
 mod sources;
 #[path = "../support/mod.rs"]
 mod support;
-mod tasks;

@@ -3,10 +3,10 @@
 use super::waiting;
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::Decision;
+use crate::runtime::yields;
 use crate::runtime::{measured_look, measured_notice};
 use crate::sched::{Adaptation, Made, Tuning, grouping};
 use crate::time::Nanos;
-use crate::yields;
 
 /// The adaptation for `config`, with the initial policy. Measures costs on this host if the policy
 /// needs them.

@@ -3,10 +3,10 @@
 
 use super::packet::{Envelope, Make, Packet};
 use crate::handler::Service;
-use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Aside, Limits, Outside, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
+    self, AbortCause, AnyChild, Aside, Limits, Outside, Polled, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,
 };
+use crate::runtime::queue::Pooled;
 use crate::time::Nanos;
 use std::future::Future;
 use std::mem;
@@ -66,7 +66,7 @@ impl<J> WaitSlots<J> {
         }
         // The job must be in its place before it can be woken: the waking thread takes it at once.
         *lock(&self.places[wait_slot.number]) = Some(Parked { job, outside });
-        if wait_slot.state.park() { None } else { self.take(wait_slot.number) }
+        if wait_slot.park() { None } else { self.take(wait_slot.number) }
     }
 
     /// Takes the job, which was woken, out of wait slot `number`.
@@ -170,7 +170,7 @@ impl<F> Slot<F> {
     /// Wakes the request, which is parked here, if nothing is left that could wake it. The same if
     /// its deadline has passed, unless it waits for work aside.
     pub(crate) fn wake_overdue(&self, now: Nanos) {
-        if self.is_forsaken() && self.wait_slot.state.rest() == Rest::Parked {
+        if self.is_forsaken() && self.wait_slot.is_parked() {
             let generation = self.wait_slot.abort_flag().generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
         } else if now >= self.envelope.stay.expires_at && !self.is_away() {
@@ -185,7 +185,7 @@ impl<F: Future> Slot<F> {
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         let mut is_back = false;
         if mem::take(&mut self.parked) {
-            self.wait_slot.state.begin();
+            self.wait_slot.begin();
             let since = mem::take(&mut self.away_since);
             is_back = since > Nanos::ZERO;
             if is_back {
@@ -201,7 +201,7 @@ impl<F: Future> Slot<F> {
             self.aside = self.aside.plus(continuation::came_back());
         }
         if matches!(polled, Polled::Waits(_)) {
-            if self.is_forsaken() && self.wait_slot.state.rest() != Rest::Woken {
+            if self.is_forsaken() && !self.wait_slot.is_woken() {
                 return (Polled::Aborted(AbortCause::Stalled), joined);
             }
             self.parked = true;

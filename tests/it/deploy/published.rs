@@ -29,7 +29,19 @@ fn the_crate_and_its_layers_are_published() {
     let published: Vec<_> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     let mut names: Vec<_> = published.iter().filter_map(|package| package["name"].as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["forebay", "forebay-base", "forebay-clock", "forebay-metrics", "forebay-sched", "forebay-udp"]);
+    assert_eq!(
+        names,
+        [
+            "forebay",
+            "forebay-base",
+            "forebay-clock",
+            "forebay-metrics",
+            "forebay-runtime",
+            "forebay-sched",
+            "forebay-tasks",
+            "forebay-udp"
+        ]
+    );
     for package in published {
         for field in ["description", "license", "readme", "repository", "rust_version"] {
             assert!(package[field].is_string(), "{field} of {}", package["name"]);

@@ -1,7 +1,7 @@
 //! Is a reply that does not fit never sent? Is a panic caught wherever it happens?
-//! `src/server/explore` checks that panics use nothing up, and `src/runtime/continuation/poll.rs`
-//! which values panics may carry. Method: small handlers of this file behind real sockets; replies
-//! and fates are counted.
+//! `src/server/explore` checks that panics use nothing up. `continuation/poll.rs` of the runtime
+//! checks which values panics may carry. Method: small handlers of this file behind real sockets;
+//! replies and fates are counted.
 
 use crate::support::prelude::*;
 use std::panic::resume_unwind;

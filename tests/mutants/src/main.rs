@@ -29,17 +29,16 @@ use syn::visit::Visit;
 const ROUNDS: usize = 30;
 
 /// What decides, measures or sends. A place belongs to the first of these that it is in.
-const FOLDERS: [&str; 23] = [
+const FOLDERS: [&str; 22] = [
     "crates/sched/src",
     "crates/base/src",
     "crates/clock/src",
     "src/server",
-    "src/runtime",
+    "crates/runtime/src",
     "crates/metrics/src",
     "crates/udp/src",
     "src/handler",
-    "src/tasks",
-    "src/queue",
+    "crates/tasks/src",
     "src/config",
     "src/emulation",
     "src",

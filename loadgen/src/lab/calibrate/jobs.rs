@@ -2,9 +2,9 @@
 
 use super::{StepSamples, samples};
 use forebay::checkpoint;
+use forebay::inside::runtime::yields;
 use forebay::inside::runtime::{arrivals, probe_notices};
 use forebay::inside::sched::bounds::LOOK_MAX;
-use forebay::inside::yields;
 use forebay::tasks::Runtime;
 use forebay::time::{Nanos, clock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

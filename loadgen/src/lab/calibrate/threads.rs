@@ -2,7 +2,7 @@
 
 use super::{StepSamples, cpus, samples};
 use crossbeam_deque::Worker;
-use forebay::inside::queue::Sharded;
+use forebay::inside::runtime::queue::Sharded;
 use forebay::time::{Nanos, clock};
 use mio::{Events, Poll, Token, Waker};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,7 +4,7 @@ use super::*;
 use crate::fate::Unsent;
 use crate::metrics::{Spent, WorkerMetrics};
 use crate::net::{Datagram, Outcomes};
-use crate::queue::ObjectPool;
+use crate::runtime::queue::ObjectPool;
 use crate::server::path::packet::PacketBody;
 use crate::time::ThreadUse;
 use std::io;

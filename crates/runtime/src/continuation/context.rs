@@ -1,0 +1,324 @@
+//! Thread-local state of one poll of a handler. Through it, a worker tells the futures of
+//! `leaf.rs` and `fork.rs` when to pause, and they tell the worker why they did.
+//!
+//! The state is thread-local instead of data in a `Waker`, because this needs no `unsafe`. Outside
+//! a worker the state is empty, and these futures are ready at once. So a handler can be tested
+//! with any executor.
+
+use super::cancel::CancellationToken;
+use super::waiter::{AbortCause, Waiter};
+use crate::clock;
+use crate::notice;
+use crate::sched::Resume;
+use crate::time::Nanos;
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// Why a future of the handler module has returned `Pending` to its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// The handler can continue, in this way. With `Here`, the worker must ask the policy, or queue
+    /// new or woken children.
+    Resume(Resume),
+    /// The handler waits for a child that runs elsewhere. Its end wakes the handler.
+    Join,
+    /// The handler waits for work aside, in this place of the ledger of helpers.
+    Aside(u32),
+    /// The handler must not continue: its deadline passed, its token is cancelled, or a child that
+    /// it needs has no result.
+    Abort(AbortCause),
+}
+
+/// The times from which checkpoints return to the worker, for one poll. Checkpoints read the clock
+/// only now and then, so they may return a little later.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Time from which checkpoints return, so that the policy is asked.
+    pub ask_at: Nanos,
+    /// Time from which checkpoints return, because the answer is worthless.
+    pub expires_at: Nanos,
+}
+
+impl Limits {
+    /// The earlier of the two times.
+    fn next(self) -> Nanos {
+        self.ask_at.min(self.expires_at)
+    }
+}
+
+thread_local! {
+    static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
+    static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
+    /// The request or child being polled, if it may fork. It is empty between polls and needs no
+    /// destructor, which would cost a check at each access.
+    static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
+    /// The token that checkpoints check.
+    static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
+    /// CPU time of the children joined during the poll.
+    static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Number of checkpoints until one reads the clock, including that one.
+    static LEFT: Cell<u32> = const { Cell::new(0) };
+    /// The last clock reading at a checkpoint of this poll, or the start of the poll. Then the
+    /// number of checkpoints from there to the next reading.
+    static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
+    /// The stack address below which no nested work may begin; 0 on threads that are not workers.
+    static DEEPEST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// At least one in this many checkpoints reads the clock. If the spacing of checkpoints suddenly
+/// grows, a handler pauses up to this many checkpoints late.
+const STRETCH_MAX: u32 = 16;
+
+/// The default stack of a worker, in bytes: the same as the standard library's.
+pub const STACK_BYTES: usize = 2 << 20;
+
+/// Sets the stack size of the calling thread, a worker that starts, to `bytes`. Nested work may use
+/// half of the stack. The other half is for the innermost work, for a panic there, and for dropping
+/// nested values.
+pub fn begin_stack(bytes: usize) {
+    DEEPEST.set(stack_address().saturating_sub(bytes / 2));
+}
+
+/// Whether nested work has used its half of the stack.
+pub fn is_deep() -> bool {
+    stack_address() < DEEPEST.get()
+}
+
+/// An address in the stack frame of the caller.
+#[inline(always)]
+fn stack_address() -> usize {
+    let local = 0_u8;
+    std::ptr::from_ref(&local).addr()
+}
+
+/// Runs `poll` as one poll of `waiter`, which begins at `start` and has these `limits`. Without a
+/// waiter, other workers cannot run the children. Returns the result of `poll`, the reason to pause
+/// that a future has set, and the CPU time of joined children.
+pub(super) fn enter<R>(
+    waiter: &mut Option<Arc<dyn Waiter>>,
+    start: Nanos,
+    limits: Limits,
+    poll: impl FnOnce() -> R,
+) -> (R, Option<Pause>, Nanos) {
+    // The waiter is moved in and out, because to count references would cost more than the whole
+    // function.
+    let outer = WAITER.replace(waiter.take().map(ManuallyDrop::new));
+    LIMITS.set(Some(limits));
+    PAUSE.set(None);
+    LEFT.set(1);
+    STRETCH.set((start, 1));
+    let result = poll();
+    LIMITS.set(None);
+    LEFT.set(0);
+    *waiter = WAITER.replace(outer).map(ManuallyDrop::into_inner);
+    (result, PAUSE.take(), JOINED.take())
+}
+
+/// Calls `ask` with the request or child being polled, if it may fork.
+fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
+    let waiter = WAITER.take();
+    let answer = waiter.as_deref().map(ask);
+    WAITER.set(waiter);
+    answer
+}
+
+/// Calls `poll`, which must not panic, with checkpoints that also check `token`.
+pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> R) -> R {
+    if token.is_none() {
+        return poll();
+    }
+    TOKEN.set(token);
+    let result = poll();
+    TOKEN.set(None);
+    result
+}
+
+/// Called at a checkpoint. If the handler must return to its worker, sets the reason to pause and
+/// returns true.
+#[inline]
+pub(crate) fn checkpoint_pauses() -> bool {
+    let left = LEFT.get();
+    if left > 1 && !super::local_queue::has_ready() && !notice::is_raised() {
+        LEFT.set(left - 1);
+        return false;
+    }
+    asks_all()
+}
+
+/// As [`checkpoint_pauses`], at a checkpoint that reads the clock.
+#[inline(never)]
+fn asks_all() -> bool {
+    let cancelled = TOKEN.with_borrow(|token| token.as_ref().map(CancellationToken::is_cancelled));
+    if cancelled == Some(true) {
+        PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
+        return true;
+    }
+    let Some(limits) = LIMITS.get() else { return false };
+    let now = clock::now();
+    let pause = if now >= limits.expires_at {
+        Pause::Abort(AbortCause::Expired)
+    } else if let Some(cause) = with_waiter(|waiter| waiter.abort_cause()).flatten() {
+        Pause::Abort(cause)
+    } else {
+        // The look comes even if the slice has ended. Otherwise a handler whose checkpoints are
+        // farther apart than its slice would never look.
+        match notice::looks(now) {
+            Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
+                // A cancellation can come at any time, so with a token every checkpoint checks it.
+                let until = if cancelled.is_some() { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
+                stretch(now, until);
+                return false;
+            }
+            Ok(()) | Err(_) => Pause::Resume(Resume::Here),
+        }
+    };
+    PAUSE.set(Some(pause));
+    true
+}
+
+/// Lets checkpoints pass without reading the clock. As many as will come within `until`, if their
+/// recent spacing continues, but at most twice as many as last time.
+fn stretch(now: Nanos, until: Nanos) {
+    let (last, passed) = STRETCH.get();
+    let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
+    let within = u32::try_from(until.get() / spacing).unwrap_or(u32::MAX);
+    let next = within.clamp(1, STRETCH_MAX.min(2 * passed));
+    STRETCH.set((now, next));
+    LEFT.set(next);
+}
+
+/// Inside a worker: sets the reason to pause and returns true. Elsewhere it does nothing and
+/// returns false.
+pub(crate) fn pauses_for(resume: Resume) -> bool {
+    let inside = LIMITS.get().is_some();
+    if inside {
+        PAUSE.set(Some(Pause::Resume(resume)));
+    }
+    inside
+}
+
+/// For a handler that waits for a child: sets the reason [`Pause::Join`], unless there is a reason
+/// by which it continues sooner.
+pub(crate) fn join_pauses() {
+    if PAUSE.get().is_none() {
+        PAUSE.set(Some(Pause::Join));
+    }
+}
+
+/// For a handler that waits for work aside, in this place of the ledger of helpers. Sets the reason
+/// [`Pause::Aside`], unless there is a reason by which it continues sooner. A handler that also
+/// waits for a child waits for both; what is aside is never broken off.
+pub(super) fn aside_pauses(place: u32) {
+    if matches!(PAUSE.get(), None | Some(Pause::Join)) {
+        PAUSE.set(Some(Pause::Aside(place)));
+    }
+}
+
+/// Whether the handler that is being polled may wait for an event outside of the workers.
+pub(crate) fn may_wait() -> bool {
+    with_waiter(|waiter| waiter.may_wait()).unwrap_or(true)
+}
+
+/// For a handler that waits for something that will never come: sets [`Pause::Abort`] with `cause`.
+pub(crate) fn abort_pauses(cause: AbortCause) {
+    PAUSE.set(Some(Pause::Abort(cause)));
+}
+
+/// If the worker must first queue new children, sets a reason to pause and returns true.
+pub(crate) fn fork_pauses() -> bool {
+    let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
+    if pauses && matches!(PAUSE.get(), None | Some(Pause::Aside(_))) {
+        PAUSE.set(Some(Pause::Resume(Resume::Here)));
+    }
+    pauses
+}
+
+/// Whether the last poll on this thread, which began at `start`, has passed a checkpoint without
+/// pausing there.
+pub fn passed_checkpoint(start: Nanos) -> bool {
+    // The first checkpoint of each poll reads the clock.
+    STRETCH.get().0 > start
+}
+
+/// Whether there is a reason to pause in this poll, other than a wait for work aside.
+pub(crate) fn is_pausing() -> bool {
+    PAUSE.get().is_some_and(|pause| !matches!(pause, Pause::Aside(_)))
+}
+
+/// Adds the CPU time of a joined child.
+pub(crate) fn joined(cost: Nanos) {
+    JOINED.set(JOINED.get().plus(cost));
+}
+
+/// The request or child being polled, if it may fork, and its deadline.
+pub(super) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
+    let limits = LIMITS.get()?;
+    with_waiter(|waiter| (Arc::clone(waiter), limits.expires_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::virtual_time;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    /// When checkpoints with these `spacings` first pause, within these limits, from 1 ms on.
+    fn paused_at(ask_at: Nanos, expires_at: Nanos, spacings: impl IntoIterator<Item = Nanos>) -> Option<Nanos> {
+        let (start, mut spacings) = (Nanos::from_millis(1), spacings.into_iter());
+        virtual_time::set(Some(start));
+        let limits = Limits { ask_at: start.plus(ask_at), expires_at: start.plus(expires_at) };
+        let pauses = |spacing| {
+            virtual_time::pass(spacing);
+            checkpoint_pauses()
+        };
+        let (paused, ..) = enter(&mut None, start, limits, || spacings.any(pauses));
+        let now = clock::now();
+        virtual_time::set(None);
+        paused.then(|| now.minus(start))
+    }
+
+    // If checkpoints are evenly spaced, does the first one after the time pause, even though few
+    // read the clock?
+    #[test]
+    fn even_checkpoints_pause_in_time() {
+        let far = Nanos::from_secs(1);
+        for spacing in [1, 3, 7, 100] {
+            let evenly = || std::iter::repeat_n(us(spacing), 2_000);
+            for after in [0_u64, 1, 5, 50, 500, 1_999] {
+                let due = us(after.max(1).div_ceil(spacing) * spacing);
+                assert_eq!(paused_at(us(after), far, evenly()), Some(due), "{after} us, each {spacing} us");
+                assert_eq!(paused_at(far, us(after), evenly()), Some(due), "{after} us, each {spacing} us");
+            }
+        }
+        assert_eq!(paused_at(far, far, std::iter::repeat_n(us(1), 2_000)), None);
+    }
+
+    // How late does a handler pause whose checkpoints suddenly come farther apart?
+    #[test]
+    fn a_change_of_spacing_makes_it_late_by_a_few_checkpoints() {
+        let slower = || std::iter::repeat_n(us(1), 100).chain(std::iter::repeat_n(us(100), 100));
+        let paused = paused_at(us(150), Nanos::from_secs(1), slower()).expect("it pauses");
+        assert!(paused <= us(100 + u64::from(STRETCH_MAX) * 100), "{paused}");
+    }
+
+    // Does a checkpoint see a cancelled token at once, however many came before?
+    #[test]
+    fn a_cancelled_token_is_seen_at_the_next_checkpoint() {
+        for before in [0, 100] {
+            let token = CancellationToken::new();
+            let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+            let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
+                under(Some(token.clone()), || {
+                    assert!((0..before).all(|_| !checkpoint_pauses()));
+                    token.cancel();
+                    assert!(checkpoint_pauses(), "after {before}");
+                });
+            });
+            assert_eq!(pause, Some(Pause::Abort(AbortCause::Cancelled)));
+        }
+    }
+}
