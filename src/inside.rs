@@ -3,10 +3,8 @@
 
 #[path = "emulation/mod.rs"]
 pub mod emulation;
-#[cfg(feature = "admin")]
-#[path = "trace.rs"]
-pub mod trace;
 
+pub use forebay_base::trace;
 pub use forebay_runtime as runtime;
 pub use forebay_sched as sched;
 pub use forebay_udp as net;
@@ -16,5 +14,4 @@ pub use crate::cli::{command, get, run};
 #[cfg(feature = "cli")]
 pub use crate::handler::builtin::wire;
 pub use crate::server::emulated::run_emulated;
-pub use crate::server::path::samples::{Sampler, Samples};
 pub use crate::server::sizes::Memory;

@@ -11,17 +11,18 @@
 //! - [`handler`]: the interface that a service implements, and the bench service
 //!   (`handler::builtin`) with its protocol (`wire`);
 //! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
-//! - the lowest: `emulation` (cores that sleep instead of working, and the cost of each step) and
-//!   `trace`.
+//! - the lowest: `emulation`, cores that sleep instead of working.
 //!
 //! Below these are crates, which know nothing of this one:
 //!
+//! - `forebay-sim`: a server in virtual time, workloads and intervals, for tests and `loadgen`;
 //! - `forebay-tasks`: what [`tasks`] shows, the runtime for tasks instead of datagrams;
 //! - `forebay-runtime`: threads, queues, sleep, and what a handler may await;
 //! - `forebay-udp`: sockets and batches;
 //! - `forebay-metrics`: what [`metrics`] shows, and its pages;
 //! - `forebay-sched`: the policies, and the worker as a state machine without input and output;
-//! - `forebay-clock`: the clocks; `forebay-base`: what [`fate`] and [`time`] show.
+//! - `forebay-clock`: the clocks; `forebay-base`: what [`fate`] and [`time`] show, and the costs of
+//!   steps.
 //!
 //! # Glossary
 //!
@@ -85,16 +86,7 @@ mod cli;
 #[cfg_attr(doc, doc(hidden))]
 pub mod inside;
 
-#[cfg(feature = "admin")]
-use inside::trace;
 use inside::{emulation, net, runtime, sched};
-
-// The explorer and the tests of `adapt` drive parts of the server in the virtual time of `lab`.
-#[cfg(all(test, feature = "cli"))]
-extern crate self as forebay;
-#[cfg(all(test, feature = "cli"))]
-#[allow(dead_code, unreachable_pub, unused_imports, reason = "these tests use a part of it")]
-mod lab;
 
 /// The `clap` crate that parses the flags of [`main`]. Use it as `use forebay::clap`, and the
 /// versions always match.

@@ -10,7 +10,7 @@ use crate::values::{self, COMPARED, list, number, positive, rate};
 use clap::{Arg, Args, Parser, Subcommand};
 use forebay::config::Network;
 use forebay::config::{Burn, Classify, Objective};
-use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::{self, Overheads};
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, clock};
 use std::ffi::OsString;
@@ -260,7 +260,7 @@ pub(crate) struct CompareArguments {
     /// What each step costs an emulated core beside the work [default: stock]. Write none, lab,
     /// stock, measured, file:PATH, or single steps, as for forebay serve. The --load is a share of
     /// capacity with these costs
-    #[arg(long, value_name = "SET")]
+    #[arg(long, value_name = "SET", value_parser = overheads::read)]
     pub(crate) overheads: Option<Overheads>,
     /// Multiply every cost by K, 1 to 1000000 [default: the smallest round number at which the
     /// packets fit this machine]. With --burn sleep the shortest request also lasts 2 ms

@@ -1,7 +1,7 @@
 //! Shared state that workers write for the control threads, and the other way round.
 
-use super::path::samples::Samples;
 use crate::metrics::WorkerMetrics;
+use crate::runtime::samples::Samples;
 use crate::sched::overload::WaitLimits;
 use arc_swap::ArcSwap;
 use std::sync::atomic::AtomicI32;

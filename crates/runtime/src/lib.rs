@@ -30,7 +30,7 @@ pub mod notice;
 pub mod queue;
 pub mod queues;
 mod rest;
-pub mod run_queue;
+pub mod samples;
 mod sleep;
 mod worker;
 mod world;

@@ -8,7 +8,7 @@
 //! requests ends with its second, so that a quiet second allows no burst in the next. Only the
 //! allowance per second, if configured, is saved for up to [`KEPT`] seconds, as in a token bucket.
 
-use super::gate::SourcePrefix;
+use forebay_base::source::SourcePrefix;
 use forebay_base::time::{Nanos, TokenBucket};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

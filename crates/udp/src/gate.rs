@@ -3,51 +3,18 @@
 //! costs the workers no time.
 
 use super::network::Network;
+use forebay_base::source::SourcePrefix;
 use socket2::SockFilter;
 use std::net::IpAddr;
 
-/// Prefix lengths in bits: addresses with an equal prefix count as one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourcePrefix {
-    /// Bits of IPv4, 1 to 32.
-    pub v4: u8,
-    /// Bits of IPv6, 1 to 64.
-    pub v6: u8,
+/// Whether any address has both this `prefix` by `bits` and this `network`.
+fn overlaps(bits: SourcePrefix, prefix: u64, network: &Network) -> bool {
+    let mask = match network.first {
+        IpAddr::V4(_) => u64::from(u32::MAX.checked_shl(32 - network.bits).unwrap_or(0)),
+        IpAddr::V6(_) => u64::MAX.checked_shl(64_u32.saturating_sub(network.bits)).unwrap_or(0),
+    };
+    network.first.is_ipv4() == (prefix >= SourcePrefix::IPV4) && (prefix ^ bits.of(network.first)) & mask == 0
 }
-
-impl SourcePrefix {
-    /// The usual size of one network: a /24 of IPv4, a /56 of IPv6 (RFC 6177).
-    pub const NETWORK: SourcePrefix = SourcePrefix { v4: 24, v6: 56 };
-
-    /// The prefix of `source`, as a number that is unique over both families.
-    pub fn of(self, source: IpAddr) -> u64 {
-        match source.to_canonical() {
-            IpAddr::V4(address) => IPV4 | u64::from(u32::from(address) & self.mask_v4()),
-            IpAddr::V6(address) => (u128::from(address) >> 64) as u64 & self.mask_v6(),
-        }
-    }
-
-    /// Whether any address has both this `prefix` and this `network`.
-    fn overlaps(self, prefix: u64, network: &Network) -> bool {
-        let mask = match network.first {
-            IpAddr::V4(_) => u64::from(u32::MAX.checked_shl(32 - network.bits).unwrap_or(0)),
-            IpAddr::V6(_) => u64::MAX.checked_shl(64_u32.saturating_sub(network.bits)).unwrap_or(0),
-        };
-        network.first.is_ipv4() == (prefix >= IPV4) && (prefix ^ self.of(network.first)) & mask == 0
-    }
-
-    fn mask_v4(self) -> u32 {
-        u32::MAX << (32 - self.v4)
-    }
-
-    fn mask_v6(self) -> u64 {
-        u64::MAX << (64 - self.v6)
-    }
-}
-
-/// Marks a prefix as IPv4. It cannot be confused with IPv6, where it would be a multicast address,
-/// which never sends.
-const IPV4: u64 = 0xFF << 56;
 
 // Opcodes of `linux/bpf_common.h` and `linux/filter.h`. `X` is the second register.
 const LOAD_WORD: u16 = 0x20;
@@ -92,7 +59,7 @@ pub fn program(
     let masks = bits.mask_v6();
     let shares: Vec<_> = shares.collect();
     let is_whole =
-        |network: &&Network| shares.iter().all(|(prefix, share)| *share >= 1.0 || !bits.overlaps(*prefix, network));
+        |network: &&Network| shares.iter().all(|(prefix, share)| *share >= 1.0 || !overlaps(bits, *prefix, network));
     let (v4, v6): (Vec<_>, Vec<_>) = whole.iter().filter(is_whole).partition(|network| network.first.is_ipv4());
     let [mut v4, mut v6] = [v4, v6].map(|networks| networks.into_iter().flat_map(lets_in).collect::<Vec<_>>());
     v4.extend([plain(LOAD_WORD, NET + 12), plain(AND, bits.mask_v4())]);
@@ -136,7 +103,7 @@ fn key(prefix: u64, seed: u64) -> u32 {
         value >> FOLD ^ value
     };
     match prefix {
-        IPV4.. => prefix as u32,
+        SourcePrefix::IPV4.. => prefix as u32,
         _ => mix(mix((prefix >> 32) as u32, first).wrapping_add(prefix as u32), second),
     }
 }

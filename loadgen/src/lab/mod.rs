@@ -1,16 +1,15 @@
 //! The laboratory: virtual time, the commands that use it, and measurements of a server's steps.
 //!
-//! `workload`, `stats` (confidence intervals) and `sim` (virtual time instead of threads) do not
-//! depend on any command, because `forebay` compiles these three for its tests. `simulate` and
-//! `plan` share the code in `study`.
+//! The model of a server, workloads and confidence intervals are the crate `forebay-sim`.
+//! `simulate` and `plan` share the code in `study`.
 
 mod calibrate;
 pub(crate) mod plan;
-pub mod sim;
 pub(crate) mod simulate;
-pub mod stats;
 pub(crate) mod study;
-pub mod workload;
+
+pub use forebay_sim as sim;
+pub use forebay_sim::{stats, workload};
 
 pub(crate) use calibrate::{CalibrateArguments, calibrate};
 pub(crate) use plan::{PlanArguments, plan};

@@ -1,7 +1,7 @@
 //! Does virtual time do over long runs what the policies say? Method: tails and shares of
 //! simulations with fixed seeds.
 
-#[path = "../../src/lab/sim/tests/inputs.rs"]
+#[path = "../../../crates/sim/src/tests/inputs.rs"]
 mod inputs;
 mod levels;
 

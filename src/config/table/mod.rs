@@ -11,7 +11,7 @@ use super::value::{
     self, Burn, Classify, Form, Gate, HandlerName, LogFormat, LogLevel, Pool, Shape, ShedAnswers, WORKERS_MAX, choice,
     count, list_or_none, list_text, option_text, text,
 };
-use crate::emulation::overheads::{Overheads, OverheadsError};
+use crate::emulation::overheads::{self, Overheads};
 use crate::net::{Io, Network, SourcePrefix};
 use crate::runtime::cpus::cpus;
 use crate::sched::{MaxWait, Notices, Objective, PolicyName, Wait};
@@ -314,7 +314,7 @@ settings! {
         default: "stock with burn sleep" => if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE },
         form: text!(
             "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none",
-            |text| text.parse().map_err(|error: OverheadsError| error.to_string()),
+            |text| overheads::read(text).map_err(|error| error.to_string()),
             Overheads::text,
         ),
     }

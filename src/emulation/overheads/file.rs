@@ -9,9 +9,6 @@ use toml::de::{DeTable, DeValue};
 
 /// Name and version of the file's format.
 pub const SCHEMA: &str = "forebay-overheads/1";
-/// Default path of the file, in the working directory. `loadgen calibrate` writes it, and
-/// `--overheads measured` reads it.
-pub const DEFAULT_PATH: &str = "forebay-overheads.toml";
 /// The largest file that is read: a thousand times as large as a written one.
 const BYTES_MAX: u64 = 1 << 20;
 

@@ -4,9 +4,9 @@
 use crate::config::{self, Config};
 use crate::metrics::{Counts, GateState};
 use crate::net::{Group, Io, dropped_by_others, program};
+use crate::runtime::samples::Samples;
 use crate::sched::overload::sources::{Controller, Rules, Seen};
 use crate::server::board::Board;
-use crate::server::path::samples::Samples;
 use crate::time::{Breaker, Nanos, Onset, QUIET, Turn, clock};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};

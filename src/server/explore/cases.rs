@@ -8,11 +8,11 @@ use super::run::{Ends, Expirations};
 use super::scenario::{Event, Scenario};
 use super::server::explore;
 use crate::fate::{Expired, Fate};
-use crate::lab::sim::Rest;
 use crate::sched::bounds::{BATCH, SET_ASIDE_OF_SHARD, set_aside_per_worker};
 use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::{Policy, Tuning, Wait};
 use crate::time::Nanos;
+use forebay_sim::Rest;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 /// How long requests arrive, in microseconds.

@@ -19,7 +19,7 @@ mod timers;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;
-use crate::lab::sim::world::Fault;
+use forebay_sim::world::Fault;
 use handler::Scripted;
 use run::{Ends, Run};
 use scenario::Scenario;

@@ -1,7 +1,6 @@
 //! Scenarios drawn from a seed: a server, a policy, its requests, and events during the run.
 
 use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, REPEATABLE, UNSEALED};
-use crate::lab::sim::Rest;
 use crate::metrics::{Collector, Spent, WorkerMetrics};
 use crate::sched::auto::Decision;
 use crate::sched::bounds::BATCH;
@@ -10,6 +9,7 @@ use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::policy::{GiveWay, Limit};
 use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
 use crate::time::Nanos;
+use forebay_sim::Rest;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

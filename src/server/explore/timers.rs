@@ -6,11 +6,11 @@
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
 use crate::handler::{self, Admitted, Arrival, Out, Rejected, Service};
-use crate::lab::sim::Rest;
 use crate::sched::bounds::BATCH;
 use crate::sched::{Tuning, Wait};
 use crate::time::Nanos;
 use crate::time::clock::{self, virtual_time};
+use forebay_sim::Rest;
 use std::sync::Mutex;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;

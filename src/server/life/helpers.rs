@@ -3,7 +3,7 @@
 
 use crate::metrics::Helpers;
 use crate::runtime::continuation::{HelpersState, LEDGER};
-use crate::runtime::run_queue::wait_of;
+use crate::runtime::cpus::run_queue::wait_of;
 use crate::server::admin::helpers::Helper;
 use crate::time::Nanos;
 

@@ -8,7 +8,8 @@ use crate::handler::Service;
 use crate::metrics::Collector;
 use crate::output::unstarted;
 use crate::runtime::continuation::begin_stack;
-use crate::runtime::{AbortOnPanic, Groups, Members, Worker, give_way, run_queue};
+use crate::runtime::cpus::run_queue;
+use crate::runtime::{AbortOnPanic, Groups, Members, Worker, give_way};
 use crate::sched::WorkerId;
 use crate::server::handover;
 

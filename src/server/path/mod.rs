@@ -7,5 +7,4 @@ pub(crate) mod horizon;
 pub(crate) mod job;
 pub(crate) mod packet;
 pub(crate) mod repeats;
-pub(crate) mod samples;
 pub(crate) mod shards;

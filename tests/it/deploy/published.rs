@@ -38,6 +38,7 @@ fn the_crate_and_its_layers_are_published() {
             "forebay-metrics",
             "forebay-runtime",
             "forebay-sched",
+            "forebay-sim",
             "forebay-tasks",
             "forebay-udp"
         ]

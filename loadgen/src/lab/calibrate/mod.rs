@@ -10,7 +10,7 @@ mod threads;
 use crate::failure::Failure;
 use crate::results::{Output, print};
 use clap::Args;
-use forebay::inside::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
+use forebay::inside::emulation::overheads::file::SCHEMA;
 use forebay::inside::emulation::overheads::{Overheads, STEP_MAX};
 use forebay::time::Nanos;
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct CalibrateArguments {
     /// File to write; - is standard output
     ///
     /// --overheads file:FILE reads it. --overheads measured reads the default.
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+    #[arg(long, value_name = "FILE", default_value = Overheads::MEASURED_PATH)]
     out: PathBuf,
     /// Take a tenth of the samples: good to a factor of two
     #[arg(long)]
@@ -51,7 +51,11 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
         return Ok(());
     }
     let path = arguments.out.display();
-    let name = if arguments.out.as_os_str() == DEFAULT_PATH { "measured".to_owned() } else { format!("file:{path}") };
+    let name = if arguments.out.as_os_str() == Overheads::MEASURED_PATH {
+        "measured".to_owned()
+    } else {
+        format!("file:{path}")
+    };
     print(&format!("{file}\nWritten to {path}: use it as --overheads {name}\n"))
 }
 

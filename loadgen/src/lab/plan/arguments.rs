@@ -6,7 +6,7 @@ use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
 use crate::values::{COMPARED, number, rate};
 use clap::{ArgGroup, Args};
-use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::{self, Overheads};
 use std::path::PathBuf;
 
 /// Flags of `loadgen plan`.
@@ -57,7 +57,7 @@ pub(crate) struct PlanArguments {
     /// What each step of the server costs
     ///
     /// none, lab, stock, measured, file:PATH or single steps; simulate --help explains them.
-    #[arg(long, value_name = "SET", default_value = "stock")]
+    #[arg(long, value_name = "SET", value_parser = overheads::read, default_value = "stock")]
     pub(super) overheads: Overheads,
     /// The most requests of one simulation
     ///

@@ -7,7 +7,7 @@ use crate::lab::workload::{Shape, Workload};
 use crate::lab::workload_help;
 use crate::values::{self, COMPARED, list, number, pools, positive};
 use clap::Args;
-use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::{self, Overheads};
 use forebay::inside::sched::{MaxWait, Objective};
 use forebay::time::Nanos;
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ pub(crate) struct SimulateArguments {
     ///
     /// A load is a share of capacity with these costs: each request takes its cost, a receive and a
     /// send.
-    #[arg(long, value_name = "SET")]
+    #[arg(long, value_name = "SET", value_parser = overheads::read)]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]

@@ -77,8 +77,8 @@ fn auto_knows_classes_where_it_may() {
 #[cfg(feature = "cli")]
 #[test]
 fn a_server_decides_what_the_planner_predicts() {
-    let workload: crate::lab::workload::Workload = "tpcc".parse().expect("a workload");
-    let fit = crate::lab::sim::Fit::new(&workload, 9, 0.7);
+    let workload: forebay_sim::workload::Workload = "tpcc".parse().expect("a workload");
+    let fit = forebay_sim::Fit::new(&workload, 9, 0.7);
     let times = workload.classes().iter().zip(fit.by_class);
     let recent = Recent {
         service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),

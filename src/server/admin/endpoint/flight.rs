@@ -7,7 +7,7 @@ use crate::fate::CLASSES;
 use crate::metrics::{Capture, Captured, Ended, Gauges, History, Slow};
 use crate::server::admin::Desk;
 use crate::time::{Nanos, clock};
-use crate::trace::{Trace, TraceRequest};
+use forebay_base::trace::{Trace, TraceRequest};
 use serde_json::Value;
 use std::fmt::Write as _;
 use tokio::sync::oneshot;

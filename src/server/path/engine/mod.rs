@@ -11,13 +11,13 @@ use crate::metrics::{Continuation, CounterName, Delayed, Ended, PERMIT, Recorder
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, Aside, Awaited};
 use crate::runtime::queue::Pooled;
+use crate::runtime::samples::Sampler;
 use crate::sched::overload::Cause;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::common::Common;
 use crate::server::path::job::{Job, Slot};
 use crate::server::path::packet::{Envelope, Make, Packet};
-use crate::server::path::samples::Sampler;
 use crate::time::{Nanos, clock};
 use receive::Receiving;
 use reply::Replying;
@@ -121,7 +121,7 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         let socket = source.socket / self.common.sockets_of(0).len() as u16;
         let (came_at, service) = (stay.came_at, stay.service);
         let ended = Ended { came_at, received_at, service, class, socket, served, ..Ended::default() };
-        self.recorder.flight.capture(&ended, source.peer, self.common.samples.prefix(&source.peer));
+        self.recorder.flight.capture(&ended, source.peer, self.common.samples.prefix(source.peer.ip()));
     }
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.

@@ -116,7 +116,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let sheds = is_old && self.running.is_old(socket, self.now, datagram.kernel_wait);
             let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer.filter(|_| !sheds) {
-                    self.sampling.turn_away(|| self.common.samples.prefix(&peer));
+                    self.sampling.turn_away(|| self.common.samples.prefix(peer.ip()));
                 }
                 continue;
             };
@@ -236,7 +236,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds && !self.running.limits().of(false).keeps(&packet.envelope.stay, self.now) {
-                    self.sampling.shed(|| self.common.samples.prefix(peer), &packet.envelope.stay);
+                    self.sampling.shed(|| self.common.samples.prefix(peer.ip()), &packet.envelope.stay);
                     Fate::ShedWaited
                 } else {
                     let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;

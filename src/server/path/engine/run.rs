@@ -75,7 +75,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let Envelope { ref stay, class, ref source, .. } = packet.envelope;
                 let (common, workers) = (self.common, self.workers);
                 let queue =
-                    || (common.continuations(workers), common.samples.limits(common.samples.prefix(&source.peer)));
+                    || (common.continuations(workers), common.samples.limits(common.samples.prefix(source.peer.ip())));
                 let from = (class, usize::from(source.socket));
                 let is_owed = H::SHARDS > 0 && packet.envelope.fires;
                 let shedding = &mut self.running.shedding;
@@ -121,12 +121,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let Envelope { ref stay, ref source, .. } = packet.envelope;
         match cause {
             Cause::Waited => {
-                self.sampling.shed(|| self.common.samples.prefix(&source.peer), stay);
+                self.sampling.shed(|| self.common.samples.prefix(source.peer.ip()), stay);
                 self.end(packet, Fate::ShedWaited);
             }
             Cause::Refused => {
                 let heavy = self.running.limits.load().heavy.minus(stay.service);
-                self.sampling.refuse(heavy, || self.common.samples.prefix(&source.peer), stay);
+                self.sampling.refuse(heavy, || self.common.samples.prefix(source.peer.ip()), stay);
                 self.sampling.continuations_stand(self.running.shedding.continuations_stand());
                 self.end(packet, Fate::ShedWaited);
             }
@@ -172,7 +172,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let Envelope { ref mut stay, ref source, .. } = slot.envelope;
         stay.service = stay.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
-        let prefix = || self.common.samples.prefix(&source.peer);
+        let prefix = || self.common.samples.prefix(source.peer.ip());
         self.sampling.spend(ran.plus(joined), [first_run.is_some(), ended], prefix, stay);
         if let Some(waits) = first_run {
             self.replying.on_first_run(ran, waits, !ended);
@@ -254,7 +254,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         let (common, workers, class) = (self.common, self.workers, envelope.class);
         let Envelope { stay, source, .. } = envelope;
-        let queue = || (common.continuations(workers), common.samples.limits(common.samples.prefix(&source.peer)));
+        let queue = || (common.continuations(workers), common.samples.limits(common.samples.prefix(source.peer.ip())));
         let Polling { shedding, limits, .. } = &mut self.running;
         let may_wait = shedding.on_put(stay, class, self.now, queue, room, limits.load());
         self.sampling.continuations_stand(shedding.continuations_stand());

@@ -77,7 +77,7 @@ fn a_day_is_decided_as_before() {
 #[cfg(feature = "cli")]
 #[test]
 fn virtual_time_decides_as_the_server_does() {
-    use crate::lab::sim::{Follows, Setup, simulate};
+    use forebay_sim::{Follows, Setup, simulate};
 
     let workers = WORKERS.to_string();
     let common = [
@@ -120,7 +120,7 @@ fn of_table(line: &str) -> String {
 
 /// The requests of a second of the day, evenly spaced, in an order that mixes them.
 #[cfg(feature = "cli")]
-fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
+fn requests(second: usize) -> Vec<forebay_sim::ArrivingRequest> {
     let of_mix = |(mix, requests): (Mix, u64)| {
         mix.iter().flat_map(move |(ns, percent)| std::iter::repeat_n(*ns, (requests * percent / 100) as usize))
     };
@@ -131,7 +131,7 @@ fn requests(second: usize) -> Vec<crate::lab::sim::ArrivingRequest> {
         // A prime that divides no number of requests here, so that every request occurs once.
         let cost = Nanos::new(costs[number * 61 % costs.len()]);
         let socket = number % WORKERS as usize;
-        crate::lab::sim::ArrivingRequest { socket, ..crate::lab::sim::ArrivingRequest::new(at, cost) }
+        forebay_sim::ArrivingRequest { socket, ..forebay_sim::ArrivingRequest::new(at, cost) }
     };
     (0..costs.len()).map(request).collect()
 }
