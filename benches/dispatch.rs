@@ -26,6 +26,7 @@ modules! {
     "../src/handler/mod.rs" handler
     "dispatch/memory.rs" net
     "dispatch/server.rs" server
+    "../src/shards/mod.rs" shards
     "../src/time/mod.rs" time
 }
 
@@ -57,11 +58,11 @@ use sched::overload::{Shedding, WaitBounds, WaitLimits};
 use sched::{PolicyName, Tuning};
 use server::path::common::Common;
 use server::path::engine::Engine;
-use server::path::horizon::Horizon;
 use server::path::job::{Job, Slot, WaitSlots};
-use server::path::packet::{Make, Packet, PacketBody, Serving};
+use server::path::packet::{Packet, PacketBody};
 use server::path::repeats::Repeats;
-use server::path::shards::{STATELESS, Shards};
+use server::path::serving::{Make, Serving};
+use shards::Bounds;
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -96,7 +97,7 @@ fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: us
         &outside,
         &[(Ipv4Addr::LOCALHOST, 9_000).into()],
         Credit::new(1, 0, SourcePrefix::NETWORK),
-        PACKETS,
+        Bounds { packets: PACKETS, set_aside: 64, set_aside_of_shard: SET_ASIDE_OF_SHARD, sockets: 1, workers: 1 },
     );
     dispatched((&serving, &outside), policy, &packets, request, batch, count, serving.make())
 }
@@ -133,8 +134,6 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1, outside),
         repeats: Repeats::new(640),
-        shards: Shards::new(STATELESS, PACKETS, [64, SET_ASIDE_OF_SHARD]),
-        horizon: Horizon::new(1, 1),
         outside,
         runtime_id,
         classified: false,

@@ -8,6 +8,7 @@
 //! - `cli`: `main` turns a handler into a command-line program, such as `forebay serve`;
 //! - `config`: turns flags, environment and file into a checked `Config`;
 //! - [`server`]: start, stop and admin HTTP; `server/path` takes a datagram through a worker;
+//! - `shards`: the state, the turns, the timers and the messages of services;
 //! - [`handler`]: the interface that a service implements, and the bench service
 //!   (`handler::builtin`) with its protocol (`wire`);
 //! - `output`: writes to standard output and standard error, whose pipes may be full or unread;
@@ -77,6 +78,7 @@ pub mod metrics;
 #[cfg_attr(doc, doc(hidden))]
 pub mod output;
 pub mod server;
+mod shards;
 pub mod tasks;
 pub mod time;
 

@@ -41,20 +41,20 @@ pub mod builtin;
 
 mod closure;
 mod once;
-pub(crate) mod outgoing;
+mod out;
 mod reply;
 mod request;
 mod service;
 
 pub use crate::runtime::{Fork, Full, aside, aside_wait, checkpoint, fork, hop, sleep, timeout, uninterrupted};
+pub use crate::shards::outgoing::{SendError, Transmit};
 pub use closure::handler_fn;
 pub use once::Once;
-pub use outgoing::{SendError, Transmit};
+pub(crate) use out::{Inherited, event_of};
+pub use out::{Out, Teller};
 pub use reply::{GiveUp, Overflow, Reply};
-pub(crate) use request::Shard;
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
-pub use service::{Event, Out, Service, Teller};
-pub(crate) use service::{Inherited, event_of};
+pub use service::{Event, Service};
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

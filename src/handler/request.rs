@@ -2,6 +2,7 @@
 //! becomes.
 
 use crate::fate::{Fate, Malformed, Refused};
+use crate::shards::Name;
 use crate::time::{Nanos, clock};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
@@ -88,7 +89,7 @@ impl<'a> Arrival<'a> {
 pub struct Admitted<T = ()> {
     pub(crate) ticket: T,
     pub(crate) class: u8,
-    pub(crate) shard: Option<Shard>,
+    pub(crate) shard: Option<Name>,
     pub(crate) identity: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) cost: Option<Nanos>,
@@ -148,14 +149,14 @@ impl<T> Admitted<T> {
     /// }
     /// ```
     pub fn flow(self, key: u64) -> Admitted<T> {
-        Admitted { shard: Some(Shard::Of(key)), ..self }
+        Admitted { shard: Some(Name::Of(key)), ..self }
     }
 
     /// Names the shard of a [`Service`](super::Service) that the request belongs to: `number`
     /// modulo the number of shards. For protocols whose keys contain the shard, as connection IDs
     /// of QUIC can. Clients then choose their shard. If they must not, use [`Admitted::flow`].
     pub fn shard(self, number: u32) -> Admitted<T> {
-        Admitted { shard: Some(Shard::Number(number)), ..self }
+        Admitted { shard: Some(Name::Number(number)), ..self }
     }
 
     /// Sets the identity of the request. While the server holds a request, it drops others with the
@@ -194,15 +195,6 @@ impl<T> Admitted<T> {
     pub fn validated(self, validated: bool) -> Admitted<T> {
         Admitted { validated, ..self }
     }
-}
-
-/// How [`Admitted`] names the shard of a request. A shard serves one request at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shard {
-    /// The shard that the key of the request's flow hashes to.
-    Of(u64),
-    /// The shard with this number, modulo the number of shards.
-    Number(u32),
 }
 
 /// Why a datagram is not served, and whether its client is answered.

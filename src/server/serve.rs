@@ -11,7 +11,8 @@ use super::life::stop::StopHandle;
 use super::life::supervisor::Supervisor;
 use super::listening::{self, InheritedSockets, Listening};
 use super::notices;
-use super::path::packet::{PacketBody, Serving};
+use super::path::packet::PacketBody;
+use super::path::serving::Serving;
 use super::reload::Reloads;
 use super::shown::{self, Counter, Gauge, Metric};
 use super::sizes::{self, Memory};
@@ -294,7 +295,8 @@ impl Server {
         let packets = made("a ticket", || ObjectPool::new(count, packet))?;
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
         let outside = &self.start.bound.spawning.0.outside;
-        let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, count))?;
+        let bounds = sizes::shards(config, self.start.bound.listening.group.sockets.len());
+        let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, bounds))?;
         let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving);
         // Tickets are dropped one by one: a panic on the way keeps no other one.
         packets.empty(discard);

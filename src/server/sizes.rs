@@ -4,15 +4,15 @@
 use super::error::ServeError;
 use super::path::job::Slot;
 use super::path::repeats::Repeats;
-use super::path::shards::Shards;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
 use crate::metrics::{CLASS_BYTES, Track, UnfinishedRequests};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
-use crate::sched::bounds::{WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
+use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
 use crate::server::path::packet::{Packet, PacketBody};
+use crate::shards::{Bounds, Turns};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{fmt, fs};
 
@@ -51,6 +51,17 @@ pub(super) fn slots(config: &Config) -> usize {
     packets(config) + config.workers
 }
 
+/// What bounds the shards of a server with so many `sockets`.
+pub(super) fn shards(config: &Config, sockets: usize) -> Bounds {
+    Bounds {
+        packets: packets(config),
+        set_aside: config.workers * set_aside_per_worker(config.room),
+        set_aside_of_shard: SET_ASIDE_OF_SHARD,
+        sockets,
+        workers: config.workers + 1,
+    }
+}
+
 /// Memory that a server keeps, as far as its settings determine it. Resident once used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
@@ -84,7 +95,7 @@ impl Memory {
             size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + UnfinishedRequests::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let packets = packets_per_worker(room);
-        let place = Shards::<Packet<'_, Asked>>::PLACE_BYTES;
+        let place = Turns::<Packet<'_, Asked>>::PLACE_BYTES;
         // Buffers for each further address, measured.
         let address = match io {
             Io::Batches => 200 << 10,

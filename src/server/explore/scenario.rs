@@ -8,6 +8,7 @@ use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{WaitBounds, WaitLimits};
 use crate::sched::policy::{GiveWay, Limit};
 use crate::sched::{Patience, Policy, Tuning, Wait, WorkerId};
+use crate::shards::Bounds;
 use crate::time::Nanos;
 use forebay_sim::Rest;
 use rand::{RngExt, SeedableRng};
@@ -86,6 +87,13 @@ impl Scenario {
             waits: WaitLimits::NONE,
             drain: us(1_000),
         }
+    }
+
+    /// What bounds the shards. The thread that stops the server counts as a worker.
+    pub(super) fn bounds(&self) -> Bounds {
+        let [set_aside, set_aside_of_shard] = self.set_aside;
+        let (packets, sockets, workers) = (self.packets, self.workers, self.workers + 1);
+        Bounds { packets, set_aside, set_aside_of_shard, sockets, workers }
     }
 
     pub(super) fn draw(seed: u64) -> Scenario {

@@ -18,11 +18,11 @@ use crate::sched::overload::sources::Rules;
 use crate::sched::turn::{self, Action, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::common::Common;
 use crate::server::path::engine::Engine;
-use crate::server::path::horizon::Horizon;
 use crate::server::path::job::{Job, Slot, WaitSlots};
-use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
+use crate::server::path::packet::{Packet, PacketBody};
 use crate::server::path::repeats::Repeats;
-use crate::server::path::shards::Shards;
+use crate::server::path::serving::{Make, Serving};
+use crate::shards::Sharded;
 use crate::time::clock::virtual_time;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
@@ -74,7 +74,7 @@ pub(super) fn explore_service<H: Service>(
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
     let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
-    let serving = Serving::new(handler, &outside, &[address], credit, scenario.packets);
+    let serving = Serving::new(handler, &outside, &[address], credit, scenario.bounds()).unhashed();
     let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), trouble, (fault, flaw));
     virtual_time::set(None);
     let run = result?;
@@ -110,8 +110,6 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         slots: &slots,
         wait_slots: WaitSlots::new(count, outside),
         repeats: Repeats::new(640),
-        shards: Shards::new(serving.shards(), scenario.packets, scenario.set_aside).unhashed(),
-        horizon: Horizon::new(sockets.len(), workers + 1),
         outside,
         runtime_id,
         classified: scenario.classified,
@@ -150,13 +148,13 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => {
                 network.borrow_mut().gate_shut = true;
-                serving.events.permit_hand_over();
-                serving.events.stop(H::HEARS_STOP);
+                serving.room.events.permit_hand_over();
+                serving.room.events.stop(H::HEARS_STOP);
             }
-            Event::Inherit(parts) => assert_eq!(serving.events.inherit(parts, Inherited), 0, "there is room"),
+            Event::Inherit(parts) => assert_eq!(serving.room.events.inherit(parts, Inherited), 0, "there is room"),
             // Wakes workers for what is due, as the alarm does.
             Event::Tick => {
-                if serving.events.is_due(*at) && outside.is_empty() {
+                if serving.room.events.is_due(*at) && outside.is_empty() {
                     outside.put(continuation::Ready::Events);
                 }
                 if !outside.is_empty() {
@@ -169,7 +167,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
     run_until(deadline, &mut driver, &mut books)?;
     // After the drain, waiting requests are shed and running ones end at their next checkpoint.
-    serving.events.close();
+    serving.room.events.close();
     driver.abandon(deadline);
     driver.engine.shed_waiting(workers);
     (0..workers).for_each(|owner| driver.world.emptied(owner));
@@ -179,8 +177,8 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     if odd != counted {
         return Err(format!("{odd:?} stamps could not be true, counted {counted:?}"));
     }
-    if common.shards.busy() > 0 {
-        return Err(format!("{} shards are busy after the end", common.shards.busy()));
+    if serving.room.turns.busy() > 0 {
+        return Err(format!("{} shards are busy after the end", serving.room.turns.busy()));
     }
     let (received, ends) = metrics.ends();
     offered += metrics.counts().counted.shard_events.iter().sum::<u64>();
@@ -193,7 +191,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         return Err(format!("{} places for requests are away after the end", slots.in_use()));
     }
     scenario.check_time(&metrics)?;
-    let (expired, handed_over) = (metrics.counts().counted.expired, serving.events.take_handed_over());
+    let (expired, handed_over) = (metrics.counts().counted.expired, serving.room.events.take_handed_over());
     Ok(Run { ends, expired, handed_over, trace: books.trace })
 }
 
@@ -372,7 +370,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Engine
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
-        if H::SHARDS > 0 {
+        if H::KEEPS {
             self.gather_ready();
         }
         let ready = self.ready[self.current].pop_front()?;

@@ -21,7 +21,8 @@ use crate::server::admin::{Probe, Upkeep, waiting};
 use crate::server::handover::Successor;
 use crate::server::path::common::Common;
 use crate::server::path::job::Job;
-use crate::server::path::packet::{Make, Packet};
+use crate::server::path::packet::Packet;
+use crate::server::path::serving::Make;
 use crate::server::reload::Reloads;
 use crate::server::shown;
 use crate::time::{Nanos, clock};
@@ -201,7 +202,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
         let queues = self.shared.queue_lengths().into_iter().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
-        queue_depths.push(("flows".to_owned(), self.common.shards.set_aside()));
+        queue_depths.push(("flows".to_owned(), self.common.serving.room.turns.set_aside()));
         queue_depths.push(("waits".to_owned(), self.common.wait_slots.waiting()));
         Gauges {
             description: Description {

@@ -11,7 +11,8 @@ use crate::runtime::{Groups, Shared};
 use crate::sched::turn::{Discarded, Engine, Ready};
 
 use crate::server::path::job::Job;
-use crate::server::path::packet::{Make, Packet};
+use crate::server::path::packet::Packet;
+use crate::server::path::serving::Make;
 use crate::time::{Nanos, clock};
 use std::cell::Cell;
 use std::thread;
@@ -40,12 +41,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             self.be_lame_duck(demands);
         }
         self.bound.spawning.0.close();
-        if H::SHARDS > 0 {
-            if self.is_handed_over() {
-                self.common.serving.events.permit_hand_over();
-            }
-            self.common.serving.events.stop(H::HEARS_STOP);
-        }
+        self.common.serving.room.stop(self.is_handed_over());
         tracing::info!(in_flight = self.bound.board.metrics.in_flight(), "draining");
         let (group, leaves) = (&self.bound.listening.group, self.leaves_sockets());
         if leaves {
@@ -64,7 +60,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             }
             Ok(())
         };
-        let under_way = || self.bound.spawning.0.under_way() + self.common.serving.events.listed();
+        let under_way = || self.bound.spawning.0.under_way() + self.common.serving.room.events.listed();
         let group = (!leaves).then_some(group);
         let Err(again) = drain(group, &self.bound.board.metrics, self.shared, under_way, &all_ended, until) else {
             return (false, deadline.minus(clock::now()));
@@ -99,7 +95,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
         self.shared.each().for_each(Shared::stop_receiving);
-        self.common.serving.events.close();
+        self.common.serving.room.events.close();
         self.shared.each().for_each(Shared::abandon);
         self.shared.each().for_each(Shared::stop);
         self.shed_waiting(engine);
@@ -119,7 +115,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
         // After a drain the sockets are empty, except for a datagram that the kernel was handling
         // when the gate shut.
         self.shed_waiting(engine);
-        self.common.serving.events.close();
+        self.common.serving.room.events.close();
         self.bound.spawning.0.abort_rest();
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);

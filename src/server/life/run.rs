@@ -15,7 +15,6 @@ use crate::output;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
-use crate::sched::bounds::{SET_ASIDE_OF_SHARD, set_aside_per_worker};
 use crate::sched::overload::Shedding;
 use crate::sched::{Policy, grouping, turn};
 use crate::server::admin::adapt::adaptation;
@@ -25,17 +24,16 @@ use crate::server::admin::{self, Probe, waiting};
 use crate::server::cores::{Cores, engine};
 use crate::server::error::ServeError;
 use crate::server::path::common::Common;
-use crate::server::path::horizon::Horizon;
 use crate::server::path::job::{Job, Slot, WaitSlots};
-use crate::server::path::packet::{Make, Packet, PacketBody, Serving};
+use crate::server::path::packet::{Packet, PacketBody};
 use crate::server::path::repeats::Repeats;
-use crate::server::path::shards::Shards;
+use crate::server::path::serving::{Make, Serving};
 use crate::server::sizes;
 use crate::time::{Nanos, clock};
 use nix::sys::prctl::{get_timerslack, set_timerslack};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::thread::{self, ScopedJoinHandle};
 use tokio::runtime::Runtime;
 
@@ -132,8 +130,8 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
 /// The runtime of the admin thread, which also wakes a worker for the timers of shards.
 fn runtime<H: Service>(serving: &Serving<'_, '_, H>) -> io::Result<Runtime> {
     let runtime = admin::runtime()?;
-    if H::SHARDS > 0 {
-        runtime.spawn(Arc::clone(&serving.events).ring());
+    if let Some(alarm) = serving.room.alarm() {
+        runtime.spawn(alarm);
     }
     Ok(runtime)
 }
@@ -212,12 +210,6 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         slots,
         wait_slots: WaitSlots::new(sizes::slots(config), &spawning.outside),
         repeats: Repeats::new(sizes::packets(config)),
-        shards: Shards::new(
-            serving.shards(),
-            sizes::packets(config),
-            [workers * set_aside_per_worker(config.room), SET_ASIDE_OF_SHARD],
-        ),
-        horizon: Horizon::new(bound.listening.group.sockets.len(), workers + 1),
         outside: &spawning.outside,
         runtime_id: spawning.runtime_id,
         classified,

@@ -7,12 +7,14 @@ use crate::handler::{Inherited, Service};
 use crate::net::Io;
 use crate::output::unstarted;
 use crate::runtime::Shared;
-use crate::runtime::continuation::{Events, lock};
+use crate::runtime::continuation::lock;
 use crate::server::error::{HandOverError, ServeError};
 use crate::server::handover::{Door, OfferContent, Predecessor, Successor};
+use crate::shards::Events;
 
 use crate::server::listening::Listening;
-use crate::server::path::packet::{Make, Packet};
+use crate::server::path::packet::Packet;
+use crate::server::path::serving::Make;
 use crate::time::Nanos;
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
@@ -52,8 +54,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             self.set_handed_over(true);
             return Ok(Some(self.not_handed_over(HandOverError::Stays(reason))));
         }
-        if H::SHARDS > 0 {
-            inherit(predecessor, &self.common.serving.events)?;
+        if let Some(heirs) = self.common.serving.room.heirs() {
+            inherit(predecessor, heirs)?;
         }
         Ok(None)
     }
@@ -125,8 +127,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
 
     /// Gives the successor, if there is one, what the shards hand over.
     pub(super) fn give_state(&self) {
-        let given =
-            lock(&self.successor).take().map(|asked| asked.give_state(&self.common.serving.events.take_handed_over()));
+        let given = lock(&self.successor)
+            .take()
+            .map(|asked| asked.give_state(&self.common.serving.room.events.take_handed_over()));
         if let Some(Err(error)) = given {
             tracing::warn!(%error, "what the shards hand over cannot be given to the successor");
         }

@@ -1,10 +1,9 @@
 //! What the engines of all workers share.
 
-use super::horizon::Horizon;
 use super::job::{Job, Slot, WaitSlots};
-use super::packet::{Make, Packet, PacketBody, Serving};
+use super::packet::{Packet, PacketBody};
 use super::repeats::Repeats;
-use super::shards::Shards;
+use super::serving::{Make, Serving};
 use crate::handler::Service;
 use crate::net::{AddressFilter, Socket};
 use crate::runtime::continuation::Outside;
@@ -31,10 +30,6 @@ pub(crate) struct Common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, H, M>>,
     /// The identities of the requests in the server.
     pub(crate) repeats: Repeats,
-    /// The shards, and the requests whose shard is busy.
-    pub(crate) shards: Shards<Packet<'s, H::Ticket>>,
-    /// Up to when datagrams have come to the shards.
-    pub(crate) horizon: Horizon,
     /// Requests that were woken, and work that was spawned, by other threads than workers.
     pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.

@@ -1,7 +1,8 @@
 //! The jobs in queues, the slots of their futures, made at start and pooled, and the places of jobs
 //! that wait.
 
-use super::packet::{Envelope, Make, Packet};
+use super::packet::{Envelope, Packet};
+use super::serving::Make;
 use crate::handler::Service;
 use crate::runtime::continuation::{
     self, AbortCause, AnyChild, Aside, Limits, Outside, Polled, Terms, WaitSlot, Waiter, WakeSlot, guarded, lock,

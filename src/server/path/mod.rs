@@ -3,8 +3,7 @@
 
 pub(crate) mod common;
 pub(crate) mod engine;
-pub(crate) mod horizon;
 pub(crate) mod job;
 pub(crate) mod packet;
 pub(crate) mod repeats;
-pub(crate) mod shards;
+pub(crate) mod serving;

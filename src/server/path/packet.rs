@@ -4,20 +4,14 @@
 //! The [`Envelope`] is `Copy` and is also kept beside a running handler, whose future owns the
 //! packet.
 
-use crate::handler::outgoing::Way;
-use crate::handler::{Admitted, Arrival, Event, GiveUp, Out, Reply, Request, Service, event_of};
-use crate::metrics::{self, UnfinishedRequests};
-use crate::net::Credit;
-use crate::runtime::continuation::{Due, Events, Outside, exchange, lock};
+use crate::handler::{Admitted, Arrival, GiveUp, Request};
+use crate::metrics;
+use crate::runtime::continuation::exchange;
 use crate::runtime::queue::Pooled;
 use crate::sched::overload::Stay;
-use crate::server::path::shards::{STATELESS, States};
-use crate::time::{Nanos, clock};
-use std::future::Future;
-use std::marker::PhantomData;
-use std::mem;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use crate::shards::Sharded;
+use crate::time::Nanos;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// A packet in use.
 pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
@@ -155,6 +149,12 @@ impl Envelope {
         self.awaits_permit = false;
     }
 
+    /// Whether it is of an event, which no datagram brought.
+    #[inline]
+    pub(crate) fn is_event<H: Sharded>(&self) -> bool {
+        H::KEEPS && self.fires
+    }
+
     /// The request, as the flight recorder knows it.
     pub(crate) fn about(&self) -> metrics::About {
         metrics::About { id: self.id, class: self.class, came_at: self.stay.came_at }
@@ -171,193 +171,6 @@ impl Default for Source {
     fn default() -> Source {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Source { peer: nowhere, local: nowhere, names_local: false, socket: 0, address: 0 }
-    }
-}
-
-/// Keys and messages that one event handles, at most. Other requests of the shard come before the
-/// rest.
-const DUE_MAX: usize = 64;
-
-/// Where one packet returns to from a future that was dropped half-way.
-type ReturnPlace<'s, T> = Mutex<Option<Packet<'s, T>>>;
-
-/// Makes the future that runs the handler on a packet `P`. A closure does: the type of its future
-/// has no other name.
-pub(crate) trait Make<P>: Fn(P) -> <Self as Make<P>>::Future + Sync {
-    type Future: Future<Output = P> + Send;
-}
-
-impl<P, M: Fn(P) -> F + Sync, F: Future<Output = P> + Send> Make<P> for M {
-    type Future = F;
-}
-
-/// What the futures of a server's requests use beside their packets.
-pub(crate) struct Serving<'s, 'h, H: Service> {
-    pub(crate) handler: &'h H,
-    /// The addresses of the sockets, at least one.
-    pub(crate) addresses: Box<[SocketAddr]>,
-    /// Bytes that may be sent to sources that may be forged.
-    pub(crate) credit: Credit,
-    /// When the requests came that are not finished.
-    pub(crate) unfinished: UnfinishedRequests,
-    states: States<H::Shard>,
-    /// What shards get beside datagrams.
-    pub(crate) events: Arc<Events>,
-    /// Packets whose futures were dropped half-way, each in the place of its number.
-    dropped: Box<[ReturnPlace<'s, H::Ticket>]>,
-}
-
-impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
-    /// The server's part that runs `handler`. It has sockets at `addresses` and packets with the
-    /// numbers 0 to `packets - 1`.
-    pub(crate) fn new(
-        handler: &'h H,
-        outside: &Arc<Outside>,
-        addresses: &[SocketAddr],
-        credit: Credit,
-        packets: usize,
-    ) -> Serving<'s, 'h, H> {
-        const { assert!(H::SHARDS <= 1 << 16, "Service::SHARDS is at most 65,536") };
-        let states = States::new((0..H::SHARDS).map(|number| handler.shard(number)));
-        let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        let (events, unfinished) = (Arc::new(Events::new(H::SHARDS, outside)), UnfinishedRequests::new(packets));
-        Serving { handler, addresses: addresses.into(), credit, unfinished, states, events, dropped }
-    }
-
-    /// The number of shards in which requests take turns.
-    pub(crate) fn shards(&self) -> usize {
-        if H::SHARDS == 0 { STATELESS } else { H::SHARDS }
-    }
-
-    /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it.
-    /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
-    pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
-        let shared = if H::SHARDS > 0 { self.states.take(packet.shard) } else { None };
-        let mut held = OwnedPacket { packet: Some(packet), shared, serving: self };
-        // Without a size it costs nothing.
-        let mut own = (H::SHARDS == 0).then(|| self.handler.shard(0));
-        let state = own.as_mut().or(held.shared.as_deref_mut());
-        let state = state.expect("a request has a shard, whose requests are served one at a time");
-        let body = held.packet.as_mut().expect("only the end takes the packet out");
-        if H::SHARDS > 0 && body.envelope.fires {
-            self.fire(state, body).await;
-        } else {
-            let (room, taken_at) = self.room(&body.envelope);
-            let events = self.events_of(body.shard);
-            let (request, place, class) = body.parts();
-            let mut out = Out { reply: Reply::new(&mut place[..room]), events, way: self.way(), messages: PhantomData };
-            out.reply.class = Some(class);
-            self.handler.handle(state, Event::Datagram(request), &mut out).await;
-            let reply = &out.reply;
-            let (length, overflowed) = (reply.len(), reply.has_overflowed());
-            let given_up = reply.given_up.map(|(end, reason)| Excess::GivenUp(end, reason));
-            let may_be_sent_less = room < body.envelope.reply_limit;
-            let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
-            (body.reply_len, body.excess) = (length, given_up.or(overflowed.then_some(excess)));
-            if let Some(taken_at) = taken_at.filter(|_| !overflowed) {
-                self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - length);
-            }
-        }
-        // While the packet is still held: this is code of the service, and may panic.
-        drop(own);
-        let packet = held.packet.take().expect("only drop takes it otherwise");
-        self.states.give_back(packet.shard, held.shared.take());
-        // There is nothing left in it to drop, which would cost a call.
-        mem::forget(held);
-        packet
-    }
-
-    /// Handles what a shard is to get beside datagrams.
-    async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
-        let events = self.events_of(body.shard);
-        let mut out = Out { reply: Reply::new(&mut []), events, way: self.way(), messages: PhantomData };
-        out.reply.class = Some(&mut body.envelope.class);
-        for _ in 0..DUE_MAX {
-            let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
-                Some(Due::Timer(key, due)) => Event::Timer { key, due: clock::instant(due) },
-                Some(Due::Message(message)) => event_of(message),
-                Some(Due::Stopping) => Event::Stopping,
-                None => break,
-            };
-            self.handler.handle(state, event, &mut out).await;
-        }
-        (body.reply_len, body.excess) = (0, None);
-    }
-
-    /// What `shard` gets beside datagrams, where the service has shards.
-    fn events_of(&self, shard: Option<u32>) -> Option<(&Arc<Events>, u32)> {
-        shard.filter(|_| H::SHARDS > 0).map(|shard| (&self.events, shard))
-    }
-
-    /// What may be sent beside replies, where the service has shards.
-    fn way(&self) -> Option<&dyn Way> {
-        (H::SHARDS > 0).then_some(self)
-    }
-
-    /// Makes the future of [`Serving::drive`] for a packet.
-    pub(crate) fn make(&self) -> impl Make<Packet<'s, H::Ticket>> {
-        |packet| self.drive(packet)
-    }
-
-    /// The packet of this number, whose future was dropped half-way.
-    pub(crate) fn take_dropped(&self, number: usize) -> Packet<'s, H::Ticket> {
-        lock(&self.dropped[number]).take().expect("its future has been dropped")
-    }
-
-    /// The room for a reply: what the handler allows, unless the sender may be sent less. With it
-    /// the time at which credit was taken for that, if any was.
-    #[inline]
-    fn room(&self, envelope: &Envelope) -> (usize, Option<Nanos>) {
-        let Envelope { source, stay, request_len, reply_limit, .. } = envelope;
-        // What the reply does not take of the credit, a service may send.
-        if H::SHARDS == 0 && reply_limit <= request_len || stay.validated {
-            return (*reply_limit, None);
-        }
-        let now = clock::now();
-        (self.credit.take(source.peer.ip(), now, *request_len, *reply_limit), Some(now))
-    }
-}
-
-impl<H: Service> Way for Serving<'_, '_, H> {
-    fn source(&self, to: &SocketAddr, from: Option<SocketAddr>) -> Option<(u8, Option<IpAddr>)> {
-        let is = |address: &SocketAddr, from: SocketAddr| {
-            *address == from || address.ip().is_unspecified() && address.port() == from.port()
-        };
-        let fits =
-            |address: &SocketAddr| address.is_ipv4() == to.is_ipv4() && from.is_none_or(|from| is(address, from));
-        // A server has at most 16 addresses.
-        let number = self.addresses.iter().position(fits)?;
-        let all = self.addresses[number].ip().is_unspecified();
-        Some((number as u8, from.filter(|_| all).map(|from| from.ip())))
-    }
-
-    fn allows(&self, to: IpAddr, bytes: usize) -> bool {
-        let now = clock::now();
-        let taken = self.credit.take(to, now, 0, bytes);
-        if taken < bytes {
-            self.credit.give_back(to, now, now, taken);
-        }
-        taken == bytes
-    }
-}
-
-/// A packet that a future owns.
-struct OwnedPacket<'s, 'h, 'v, H: Service> {
-    /// `None` only at the end.
-    packet: Option<Packet<'s, H::Ticket>>,
-    /// The state of its shard, if the service has shards.
-    shared: Option<Box<H::Shard>>,
-    serving: &'v Serving<'s, 'h, H>,
-}
-
-impl<H: Service> Drop for OwnedPacket<'_, '_, '_, H> {
-    fn drop(&mut self) {
-        if let Some(packet) = self.packet.take() {
-            self.serving.states.give_back(packet.shard, self.shared.take());
-            let number = packet.envelope.packet;
-            // No code of a handler runs under the lock.
-            *lock(&self.serving.dropped[number]) = Some(packet);
-        }
     }
 }
 

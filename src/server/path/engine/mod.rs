@@ -1,12 +1,12 @@
 //! The worker's side of a datagram's way: the sum of its parts, and what the state machine of
 //! `sched/turn` asks of it.
 
-mod reach;
 mod receive;
 mod reply;
 mod run;
+mod shards;
 
-use crate::handler::{Service, outgoing};
+use crate::handler::Service;
 use crate::metrics::{Continuation, CounterName, Delayed, Ended, PERMIT, Recorder, Steal, Wait};
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, Aside, Awaited};
@@ -17,7 +17,8 @@ use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, R
 use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::common::Common;
 use crate::server::path::job::{Job, Slot};
-use crate::server::path::packet::{Envelope, Make, Packet};
+use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::serving::Make;
 use crate::time::{Nanos, clock};
 use receive::Receiving;
 use reply::Replying;
@@ -51,9 +52,7 @@ impl<'s, 'e, 'c, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s,
         recorder: Recorder<'e>,
         link: L,
     ) -> Engine<'s, 'e, 'c, H, M, L> {
-        if H::SHARDS > 0 {
-            outgoing::open();
-        }
+        common.serving.room.open_thread();
         Engine {
             common,
             worker,

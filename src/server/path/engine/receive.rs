@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::fate::{ClockAnomaly, Failed, Fate, Malformed, Status};
-use crate::handler::{Because, Rejected, Service, Shard};
+use crate::handler::{Because, Rejected, Service};
 use crate::metrics::{CounterName, number};
 use crate::net::{AddressRules, BATCH, Datagram, Link, SEND_BATCH_MAX, receive_error};
 use crate::runtime::continuation::guarded;
@@ -10,8 +10,9 @@ use crate::sched::WorkerId;
 use crate::sched::overload::Stay;
 use crate::sched::turn::{Arrived, Received};
 use crate::server::path::job::Job;
-use crate::server::path::packet::{Envelope, Make, Packet, Source};
+use crate::server::path::packet::{Envelope, Packet, Source};
 use crate::server::path::repeats::Known;
+use crate::server::path::serving::Make;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use std::net::SocketAddr;
@@ -127,9 +128,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             // Whatever comes from this socket from now on has come since.
             self.receiving.emptied_at[socket] = asked_at;
         }
-        if H::SHARDS > 0 {
-            self.taken_in(socket, (begins && count < room).then_some(asked_at));
-        }
+        self.taken_in(socket, (begins && count < room).then_some(asked_at));
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }
@@ -150,9 +149,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         let mut address = usize::from(self.receiving.next_address[owner]);
         let mut left = sockets.len();
         loop {
-            if H::SHARDS > 0 {
-                self.common.horizon.begin(self.worker, owner * sockets.len() + address);
-            }
+            self.common.serving.room.begin_receive(self.worker, owner * sockets.len() + address);
             let count = self.receive_from_socket(&sockets[address]);
             let from = address;
             left -= 1;
@@ -189,7 +186,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         self.recorder.received(rest as u64);
         (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
         self.link.discard();
-        self.common.horizon.holds_nothing(self.worker);
+        self.common.serving.room.holds_nothing(self.worker);
         rest
     }
 
@@ -243,11 +240,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     stay.start_by = self.running.start_by(stay, class);
                     self.common.serving.unfinished.begin(number, packet.envelope.about());
                     let packet = if let Some(key) = identity { self.enter_once(packet, key)? } else { packet };
-                    return if shard.is_some() || H::SHARDS > 0 {
-                        self.enter_shard(packet, shard)
-                    } else {
-                        Some(packet)
-                    };
+                    return self.take_turn(packet, shard);
                 }
             }
             Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
@@ -319,20 +312,6 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
         }
         Some(packet)
-    }
-
-    /// Brings a request to the shard that it names, or else to that of its sender. Returns the
-    /// request if it is to be served now.
-    // Apart from the way of requests that have no shard.
-    #[cold]
-    fn enter_shard(&mut self, packet: Packet<'s, H::Ticket>, name: Option<Shard>) -> Option<Packet<'s, H::Ticket>> {
-        // The thread that stops the server serves nothing, and its packets must come back to it.
-        if self.worker == self.workers {
-            return Some(packet);
-        }
-        let (shards, peer) = (&self.common.shards, &packet.envelope.source.peer);
-        let shard = name.map_or_else(|| shards.of_peer(peer), |name| shards.of(name));
-        self.enter(packet, shard)
     }
 
     /// Ends a datagram for a reason of the handler's own.

@@ -2,17 +2,17 @@
 //! waits, or it ends.
 
 use super::Engine;
-use crate::fate::{Fate, ShardEvent};
+use crate::fate::Fate;
 use crate::handler::Service;
-use crate::metrics::{About, CounterName, Late, Spent, Wait};
+use crate::metrics::{About, CounterName, Late, Spent};
 use crate::net::{BATCH, Link};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, Aside, Awaited, LocalQueue, Polled, guarded};
 use crate::runtime::queue::Pooled;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
 use crate::server::path::job::{Job, Slot};
-use crate::server::path::packet::{Envelope, Make, Packet};
-use crate::server::path::shards::Entered;
+use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::serving::Make;
 use crate::time::Nanos;
 use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Polling<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> {
     local_queue: LocalQueue,
     /// Requests that may begin, as the last one of their shard has ended; for the loop to put into
     /// queues.
-    let_out: Vec<Packet<'s, H::Ticket>>,
+    pub(super) let_out: Vec<Packet<'s, H::Ticket>>,
     /// What this worker knows of the queues that it takes from.
     shedding: Shedding,
     /// How long requests may wait, as of the last look.
@@ -77,7 +77,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let queue =
                     || (common.continuations(workers), common.samples.limits(common.samples.prefix(source.peer.ip())));
                 let from = (class, usize::from(source.socket));
-                let is_owed = H::SHARDS > 0 && packet.envelope.fires;
+                let is_owed = packet.envelope.is_event::<H>();
                 let shedding = &mut self.running.shedding;
                 let cause = if is_owed {
                     None
@@ -249,7 +249,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Whether the request of `envelope` may stand in a queue of continuations, or go on where
     /// there is no `room`.
     pub(super) fn may_queue(&mut self, envelope: &mut Envelope, room: bool) -> bool {
-        if H::SHARDS > 0 && envelope.fires {
+        if envelope.is_event::<H>() {
             return true;
         }
         let (common, workers, class) = (self.common, self.workers, envelope.class);
@@ -290,69 +290,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             self.common.repeats.leave(place);
         }
         if let Some(shard) = packet.shard.take() {
-            if H::SHARDS > 0 && packet.envelope.fires {
-                self.common.serving.events.fired(shard);
-            }
-            self.let_next_out(shard, packet.envelope.id);
+            self.leave_shard(shard, &packet.envelope);
         }
-    }
-
-    // Apart from the way of requests that have no flow.
-    #[cold]
-    fn let_next_out(&mut self, shard: u32, id: u64) {
-        if let Some(mut next) = self.common.shards.leave(shard) {
-            next.envelope.stay.ready_at = self.now;
-            next.set_aside = (self.now.minus(next.envelope.received_at), id);
-            self.common.serving.unfinished.waits(next.envelope.packet, None);
-            self.running.let_out.push(next);
-        }
-    }
-
-    /// Brings a request, or an event of timers, to its shard. Returns it if it is to be served now.
-    pub(super) fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
-        packet.shard = Some(shard);
-        let Envelope { packet: number, fires, .. } = packet.envelope;
-        let unfinished = &self.common.serving.unfinished;
-        unfinished.waits(number, Some(Wait::Flow(shard)));
-        match self.common.shards.enter(shard, (number, fires), packet) {
-            Entered::Served(packet) => {
-                unfinished.waits(number, None);
-                Some(packet)
-            }
-            Entered::SetAside => None,
-            Entered::Full(mut packet) => {
-                packet.shard = None;
-                self.end(packet, Fate::ShedQueueFull);
-                None
-            }
-        }
-    }
-
-    /// Whether shards are to get events, by the last reading of the clock.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        H::SHARDS > 0 && self.common.serving.events.is_due(self.now)
-    }
-
-    /// Makes an event of each shard that is to get one, as far as there are packets.
-    #[cold]
-    fn fire(&mut self) {
-        let (common, now) = (self.common, self.allow_timers());
-        common.serving.events.fire(now, |shard, told| {
-            if self.running.let_out.len() >= BATCH {
-                return false;
-            }
-            let Some(mut packet) = common.packets.acquire() else { return false };
-            let stay = Stay { validated: true, ..Stay::new(now) };
-            packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
-            self.recorder.received(1);
-            let kind = if told { ShardEvent::Message } else { ShardEvent::Timer };
-            self.recorder.count(CounterName::ShardEvents(kind));
-            common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
-            let fits = self.enter(packet, shard);
-            self.running.let_out.extend(fits);
-            true
-        });
     }
 
     /// See [`turn::Engine::ready`].
@@ -380,9 +319,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     Ready::Spawned(Job::Child(work))
                 }
                 continuation::Ready::Events => {
-                    self.common.serving.events.hear();
+                    self.common.serving.room.events.hear();
                     self.fire();
-                    self.common.serving.events.heard();
+                    self.common.serving.room.events.heard();
                     return self.next_ready();
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),

@@ -1,17 +1,17 @@
 //! Coalescing of replies: they are kept until a batch is full, or until one would have to wait for
 //! other work.
 
-mod beside;
 mod gathering;
 mod unserved;
 
 use crate::fate::{Failed, Fate};
-use crate::handler::{Served, Service, outgoing};
+use crate::handler::{Served, Service};
 use crate::metrics::{CounterName, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
-use crate::server::path::packet::{Envelope, Excess, Make, Packet, Source};
+use crate::server::path::packet::{Envelope, Excess, Packet, Source};
+use crate::server::path::serving::Make;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use gathering::Gathering;
@@ -155,7 +155,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
     #[inline]
     pub(crate) fn send(&mut self) -> Option<Nanos> {
-        if H::SHARDS > 0 && outgoing::any() {
+        if self.common.serving.room.has_outgoing() {
             self.send_beside();
         }
         if self.replying.outbox.is_empty() { None } else { Some(self.send_all()) }

@@ -8,7 +8,8 @@ use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::job::Slot;
-use crate::server::path::packet::{Envelope, Make, Packet};
+use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::serving::Make;
 use crate::time::{Nanos, TokenBucket};
 
 /// One part in this many of a worker's time goes into answers to shed requests: the rest is for

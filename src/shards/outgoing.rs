@@ -1,7 +1,6 @@
 //! Datagrams that a service sends beside its replies. The worker's thread keeps them, and sends
 //! them with its replies.
 
-use super::Out;
 use crate::fate::ShardSend;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -10,10 +9,10 @@ use std::ops::Range;
 /// Bytes that a worker keeps until it sends: four times the longest GSO batch.
 const BYTES_MAX: usize = 1 << 18;
 
-/// Calls of [`Out::send`] that a worker keeps until it sends.
+/// Calls of [`Out::send`](crate::Out::send) that a worker keeps until it sends.
 const CALLS_MAX: usize = 1_024;
 
-/// Bytes for [`Out::send`], as one datagram or as several of equal length.
+/// Bytes for [`Out::send`](crate::Out::send), as one datagram or as several of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     bytes: &'a [u8],
@@ -36,7 +35,7 @@ impl<'a> Transmit<'a> {
         Transmit { segment: if segment == 0 { 1 } else { segment }, ..self }
     }
 
-    /// Sends from this address of the server, which [`Arrival::local`](super::Arrival::local)
+    /// Sends from this address of the server, which [`Arrival::local`](crate::Arrival::local)
     /// returns. By default the source is the server's first address of the receiver's family.
     #[must_use]
     pub const fn from(self, local: SocketAddr) -> Transmit<'a> {
@@ -51,8 +50,8 @@ impl<'a> Transmit<'a> {
         Transmit { validated: true, ..self }
     }
 
-    /// Sets the ECN bits of the IP header, as [`Request::ecn`](super::Request::ecn) tells them.
-    /// Without [`Service::TRANSPORT`](super::Service::TRANSPORT) they stay 0.
+    /// Sets the ECN bits of the IP header, as [`Request::ecn`](crate::Request::ecn) tells them.
+    /// Without [`Service::TRANSPORT`](crate::Service::TRANSPORT) they stay 0.
     #[must_use]
     pub const fn ecn(self, bits: u8) -> Transmit<'a> {
         Transmit { ecn: bits & 3, ..self }
@@ -77,60 +76,26 @@ pub enum SendError {
 
 crate::time::show_as_text!(SendError);
 
-impl<M> Out<'_, M> {
-    /// Sends datagrams beside the reply, to any address, from any event. They leave with the
-    /// replies of this worker: when the policy takes the worker back at a checkpoint, or when the
-    /// event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them, as any
-    /// datagram.
-    ///
-    /// ```
-    /// use forebay::handler::Transmit;
-    /// use forebay::{Event, Out, Service};
-    /// use std::net::SocketAddr;
-    ///
-    /// /// Tells each sender when the next request has come.
-    /// struct Next;
-    ///
-    /// impl Service for Next {
-    ///     type Ticket = ();
-    ///     type Shard = Option<SocketAddr>;
-    ///     type Message = std::convert::Infallible;
-    ///
-    ///     const SHARDS: usize = 1;
-    ///
-    ///     fn shard(&self, _: usize) -> Option<SocketAddr> {
-    ///         None
-    ///     }
-    ///
-    ///     async fn handle(&self, last: &mut Option<SocketAddr>, event: Event<'_>, out: &mut Out<'_>) {
-    ///         let Event::Datagram(request) = event else { return };
-    ///         if let Some(last) = last.replace(request.peer()) {
-    ///             let _ = out.send(last, Transmit::new(b"next")); // lost if it may be forged
-    ///         }
-    ///     }
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SendError`]; nothing is sent then. Without shards it is always [`SendError::Full`].
-    pub fn send(&mut self, to: SocketAddr, transmit: Transmit<'_>) -> Result<(), SendError> {
-        let way = self.way.ok_or(SendError::Full)?;
-        let (address, local) = way.source(&to, transmit.from).ok_or(SendError::NoAddress)?;
-        BAG.with_borrow_mut(|bag| {
-            ANY.set(true);
-            let error = if !bag.has_room(transmit.bytes.len()) {
-                SendError::Full
-            } else if !transmit.validated && !way.allows(to.ip(), transmit.bytes.len()) {
-                SendError::Unproven
-            } else {
-                let bytes = bag.put(transmit.bytes);
-                bag.calls.push(Call { to, address, local, segment: transmit.segment, ecn: transmit.ecn, bytes });
-                return Ok(());
-            };
-            bag.refused[usize::from(error == SendError::Unproven)] += 1;
-            Err(error)
-        })
-    }
+/// Keeps a call of [`Out::send`](crate::Out::send) until this worker sends.
+///
+/// # Errors
+/// [`SendError`]; nothing is sent then.
+pub(crate) fn put(way: &dyn Way, to: SocketAddr, transmit: Transmit<'_>) -> Result<(), SendError> {
+    let (address, local) = way.source(&to, transmit.from).ok_or(SendError::NoAddress)?;
+    BAG.with_borrow_mut(|bag| {
+        ANY.set(true);
+        let error = if !bag.has_room(transmit.bytes.len()) {
+            SendError::Full
+        } else if !transmit.validated && !way.allows(to.ip(), transmit.bytes.len()) {
+            SendError::Unproven
+        } else {
+            let bytes = bag.put(transmit.bytes);
+            bag.calls.push(Call { to, address, local, segment: transmit.segment, ecn: transmit.ecn, bytes });
+            return Ok(());
+        };
+        bag.refused[usize::from(error == SendError::Unproven)] += 1;
+        Err(error)
+    })
 }
 
 /// Chooses source addresses for the datagrams of a service, and limits their bytes.
@@ -158,7 +123,7 @@ pub(crate) struct Bag {
     refused: [u64; 2],
 }
 
-/// One call of [`Out::send`].
+/// One call of [`Out::send`](crate::Out::send).
 struct Call {
     to: SocketAddr,
     address: u8,

@@ -25,9 +25,8 @@
 mod alarm;
 mod handed_over;
 
-use super::{Outside, Ready, discard, lock};
-use crate::clock;
-use crate::time::Nanos;
+use crate::runtime::continuation::{Outside, Ready, discard, lock};
+use crate::time::{Nanos, clock};
 use alarm::Alarm;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -50,7 +49,7 @@ const NEVER: u64 = u64::MAX;
 
 /// One thing that is delivered to a shard besides datagrams.
 #[derive(Debug)]
-pub enum Due {
+pub(crate) enum Due {
     /// The time of this key has come.
     Timer(u64, Nanos),
     /// A message to the shard.
@@ -60,7 +59,7 @@ pub enum Due {
 }
 
 /// The timers and messages of all shards of one server.
-pub struct Events {
+pub(crate) struct Events {
     shards: Box<[CachePadded<Mutex<ShardEvents>>]>,
     /// For each shard the time of its earliest timer, in ns; [`NEVER`] while an event of the shard
     /// is in progress.
@@ -99,7 +98,7 @@ impl Drop for ShardEvents {
 impl Events {
     /// No timers and messages yet, for this number of shards. `outside` is the queue by which
     /// workers are woken.
-    pub fn new(shards: usize, outside: &Arc<Outside>) -> Events {
+    pub(crate) fn new(shards: usize, outside: &Arc<Outside>) -> Events {
         Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
@@ -114,7 +113,7 @@ impl Events {
 
     /// Sets the timer `key` of `shard` to `when`, instead of its earlier time; `None` stops it.
     /// Returns false if the shard has no room for the key.
-    pub fn set(&self, shard: u32, key: u64, when: Option<Nanos>) -> bool {
+    pub(crate) fn set(&self, shard: u32, key: u64, when: Option<Nanos>) -> bool {
         let mut own = lock(&self.shards[shard as usize]);
         match (own.times.remove(&key), when) {
             (Some(before), _) => _ = own.order.remove(&(before, key)),
@@ -131,7 +130,7 @@ impl Events {
 
     /// Sends `message` to `shard`, modulo the number of shards. Gives the message back if too many
     /// wait there, or if the server stops.
-    pub fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
+    pub(crate) fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
         let shard = shard % self.shards.len();
         let own = lock(&self.shards[shard]);
         if own.messages.len() >= MESSAGES_MAX || self.closed.load(Ordering::SeqCst) {
@@ -143,7 +142,7 @@ impl Events {
 
     /// Sends `shard` the result of work that it has begun, even if too many messages wait. The
     /// number of results is bounded, because the number of begun pieces of work is.
-    pub fn report(&self, shard: u32, result: Box<dyn Any + Send>) {
+    pub(crate) fn report(&self, shard: u32, result: Box<dyn Any + Send>) {
         self.put(shard, lock(&self.shards[shard as usize]), result);
     }
 
@@ -156,7 +155,7 @@ impl Events {
 
     /// Whether a timer or a message may be due at `now`.
     #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         // Ordering: relaxed, because the values are hints; `fire` reads them again.
         let timers = self.alarm.next.load(Ordering::Relaxed) <= now.get();
         let due = timers && !self.alarm.stopped.load(Ordering::Relaxed) || !self.listed.is_empty();
@@ -164,13 +163,13 @@ impl Events {
     }
 
     /// Number of shards that have messages and no event in progress.
-    pub fn listed(&self) -> usize {
+    pub(crate) fn listed(&self) -> usize {
         self.listed.len()
     }
 
     /// Stops all timers, for a server that drains. If `hear`, each shard gets the notice that the
     /// server stops.
-    pub fn stop(&self, hear: bool) {
+    pub(crate) fn stop(&self, hear: bool) {
         self.alarm.stopped.store(true, Ordering::Relaxed);
         if !hear {
             return;
@@ -184,17 +183,17 @@ impl Events {
     }
 
     /// Ends the delivery of events, for a server whose drain is over.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
     /// A time that is not later than the earliest timer.
-    pub fn next_timer(&self) -> Nanos {
+    pub(crate) fn next_timer(&self) -> Nanos {
         Nanos::new(self.alarm.next.load(Ordering::Relaxed))
     }
 
     /// Lets timers fire up to this time, and no others. To be called before [`Events::fire`].
-    pub fn allow(&self, until: Nanos) {
+    pub(crate) fn allow(&self, until: Nanos) {
         // Ordering: relaxed. A worker that reads an earlier value leaves a timer to the next look.
         self.allowed.store(until.get(), Ordering::Relaxed);
     }
@@ -205,7 +204,7 @@ impl Events {
     /// event's end.
     ///
     /// [allowed]: Events::allow
-    pub fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
+    pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
@@ -252,7 +251,7 @@ impl Events {
     }
 
     /// Wakes a worker whenever a timer is due, until [`Events::stop`].
-    pub async fn ring(self: Arc<Events>) {
+    pub(crate) async fn ring(self: Arc<Events>) {
         let Alarm { waits_until, changed, stopped, .. } = &self.alarm;
         while !stopped.load(Ordering::Relaxed) {
             let (until, now) = (self.alarm.rings_at(), clock::now());
@@ -291,18 +290,18 @@ impl Events {
     }
 
     /// Call this after taking [`Ready::Events`], and before [`Events::fire`].
-    pub fn hear(&self) {
+    pub(crate) fn hear(&self) {
         self.alarm.rings.store(false, Ordering::SeqCst);
     }
 
     /// Call this after [`Events::fire`]. The alarm then waits for the next timer.
-    pub fn heard(&self) {
+    pub(crate) fn heard(&self) {
         self.alarm.changed.notify_one();
     }
 
     /// Takes the next thing that is due for `shard` at `now`: messages first, then timers. Once
     /// timers are stopped, the notice of the stop comes last.
-    pub fn next(&self, shard: u32, now: Nanos) -> Option<Due> {
+    pub(crate) fn next(&self, shard: u32, now: Nanos) -> Option<Due> {
         let mut own = lock(&self.shards[shard as usize]);
         if let Some(message) = own.messages.pop_front() {
             return Some(Due::Message(message));
@@ -318,7 +317,7 @@ impl Events {
     }
 
     /// Notes that the event of `shard` has ended.
-    pub fn fired(&self, shard: u32) {
+    pub(crate) fn fired(&self, shard: u32) {
         let mut own = lock(&self.shards[shard as usize]);
         own.fires = false;
         self.publish(shard, &mut own);

@@ -1,4 +1,4 @@
-//! Shards: of the requests of one shard, one is served at a time, in the order of their admission.
+//! Turns: of the requests of one shard, one is served at a time, in the order of their admission.
 //!
 //! The first request of a shard goes on as any other does. Those that come while the shard is busy
 //! are set aside here, outside of all queues, and keep no worker. Each end of a request lets the
@@ -6,27 +6,23 @@
 //!
 //! A flow is a key that the handler makes. A hash with a secret key gives each flow its shard, so
 //! no client can choose flows that share one. Flows share a shard by chance only. While requests of
-//! B flows run, B of [`STATELESS`] others wait for one of these.
+//! B flows run, B of [`STATELESS`](super::STATELESS) others wait for one of these.
 //!
 //! A mutex guards each shard, because a look at whether it is busy and at what waits has to be one
 //! step. It takes some tens of nanoseconds, and requests without a flow never come here. What waits
 //! is a linked list through the places of the packets. So each step takes the same time however
 //! long the list is, and allocates nothing.
 
-use crate::handler;
-use crate::runtime::continuation::{discard, lock};
+use super::{Bounds, Name};
+use crate::runtime::continuation::lock;
 use crossbeam_utils::CachePadded;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Shards of a service that keeps no state in them. With four heavy requests in the server, one of
-/// 4,096 others meets one: too few to move p99.95.
-pub(crate) const STATELESS: usize = 1 << 14;
-
-/// The shards of one server; `J` is what is set aside.
-pub(crate) struct Shards<J> {
+/// Who has each shard of one server, and who waits for it; `J` is what is set aside.
+pub(crate) struct Turns<J> {
     /// Spreads keys over shards; without one, a key is the number of its shard.
     hasher: Option<RandomState>,
     shards: Box<[Mutex<ShardQueue>]>,
@@ -59,42 +55,41 @@ pub(crate) enum Entered<J> {
     Full(J),
 }
 
-impl<J> Shards<J> {
-    /// So many idle shards, for packets numbered 0 to `packets - 1`. Together they have room to set
-    /// `room` requests aside, each one for `room_of_shard`.
-    pub(crate) fn new(shards: usize, packets: usize, [room, room_of_shard]: [usize; 2]) -> Shards<J> {
-        Shards {
+impl<J> Turns<J> {
+    /// So many idle shards.
+    pub(crate) fn new(shards: usize, bounds: &Bounds) -> Turns<J> {
+        Turns {
             hasher: Some(RandomState::new()),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
-            places: (0..packets).map(|_| (Mutex::new(None), AtomicU32::new(0))).collect(),
+            places: (0..bounds.packets).map(|_| (Mutex::new(None), AtomicU32::new(0))).collect(),
             set_aside: CachePadded::default(),
-            room,
-            room_of_shard,
+            room: bounds.set_aside,
+            room_of_shard: bounds.set_aside_of_shard,
         }
     }
 
     /// The same, where a key is the number of its shard.
     #[cfg(test)]
-    pub(crate) fn unhashed(self) -> Shards<J> {
-        Shards { hasher: None, ..self }
+    pub(crate) fn unhashed(self) -> Turns<J> {
+        Turns { hasher: None, ..self }
     }
 
     /// Bytes of each packet's place among what is set aside.
     pub(crate) const PLACE_BYTES: usize = size_of::<(Mutex<Option<J>>, AtomicU32)>();
 
     /// The shard of this name.
-    pub(crate) fn of(&self, name: handler::Shard) -> u32 {
+    pub(crate) fn of(&self, name: Name) -> u32 {
         let number = match (name, &self.hasher) {
-            (handler::Shard::Of(key), Some(hasher)) => hasher.hash_one(key),
-            (handler::Shard::Of(key), None) => key,
-            (handler::Shard::Number(number), _) => number.into(),
+            (Name::Of(key), Some(hasher)) => hasher.hash_one(key),
+            (Name::Of(key), None) => key,
+            (Name::Number(number), _) => number.into(),
         };
         (number % self.shards.len() as u64) as u32
     }
 
     /// The shard of a sender whose requests name none.
     pub(crate) fn of_peer(&self, peer: &SocketAddr) -> u32 {
-        self.of(handler::Shard::Of(self.hasher.as_ref().map_or(0, |hasher| hasher.hash_one(peer))))
+        self.of(Name::Of(self.hasher.as_ref().map_or(0, |hasher| hasher.hash_one(peer))))
     }
 
     /// Brings `job`, which lives in the packet of this number, to its shard. An `event` from
@@ -157,42 +152,15 @@ impl<J> Shards<J> {
     }
 }
 
-/// The states of the shards of a service, but for those that requests have now.
-pub(crate) struct States<S>(Box<[ShardPlace<S>]>);
-
-type ShardPlace<S> = Mutex<Option<Box<S>>>;
-
-impl<S> States<S> {
-    /// One shard for each of these states.
-    pub(crate) fn new(states: impl Iterator<Item = S>) -> States<S> {
-        States(states.map(|state| Mutex::new(Some(Box::new(state)))).collect())
-    }
-
-    /// Takes the state of `shard`; `None` while another request has it.
-    pub(crate) fn take(&self, shard: Option<u32>) -> Option<Box<S>> {
-        lock(&self.0[shard? as usize]).take()
-    }
-
-    /// Gives `state` back to `shard`, if there is one: before another request of that begins.
-    #[inline]
-    pub(crate) fn give_back(&self, shard: Option<u32>, state: Option<Box<S>>) {
-        if let (Some(shard), Some(state)) = (shard, state) {
-            *lock(&self.0[shard as usize]) = Some(state);
-        }
-    }
-}
-
-/// Each state is dropped by itself, as [`discard`] does: a panic on the way keeps no other one.
-impl<S> Drop for States<S> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|place| discard(lock(place).take()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::STATELESS;
     use super::*;
     use std::collections::VecDeque;
+
+    fn bounds(packets: usize, set_aside: usize, set_aside_of_shard: usize) -> Bounds {
+        Bounds { packets, set_aside, set_aside_of_shard, sockets: 1, workers: 1 }
+    }
 
     /// For each of two shards, the number of the request that is served, and those set aside.
     type Model = [VecDeque<usize>; 2];
@@ -203,7 +171,7 @@ mod tests {
     #[test]
     fn one_at_a_time_in_order() {
         const DEPTH: u32 = 8;
-        let shards = Shards::new(2, DEPTH as usize, [3, 2]).unhashed();
+        let turns = Turns::new(2, &bounds(DEPTH as usize, 3, 2)).unhashed();
         for sequence in 0..4_u32.pow(DEPTH) {
             let mut model = Model::default();
             for number in 0..DEPTH {
@@ -212,7 +180,7 @@ mod tests {
                 let aside: usize = model.iter().map(|shard| shard.len().saturating_sub(1)).sum();
                 let shard = &mut model[key];
                 if comes {
-                    let entered = shards.enter(key as u32, (number, false), number);
+                    let entered = turns.enter(key as u32, (number, false), number);
                     match shard.len() {
                         0 => assert_eq!(entered, Entered::Served(number)),
                         1 | 2 if aside < 3 => assert_eq!(entered, Entered::SetAside),
@@ -223,48 +191,48 @@ mod tests {
                     }
                     shard.push_back(number);
                 } else if shard.pop_front().is_some() {
-                    assert_eq!(shards.leave(key as u32), shard.front().copied(), "{sequence:#x}");
+                    assert_eq!(turns.leave(key as u32), shard.front().copied(), "{sequence:#x}");
                 }
             }
-            assert_eq!(shards.set_aside(), model.iter().map(|shard| shard.len().saturating_sub(1)).sum::<usize>());
+            assert_eq!(turns.set_aside(), model.iter().map(|shard| shard.len().saturating_sub(1)).sum::<usize>());
             for (key, shard) in model.iter().enumerate() {
-                shard.iter().for_each(|_| _ = shards.leave(key as u32));
+                shard.iter().for_each(|_| _ = turns.leave(key as u32));
             }
         }
-        assert_eq!((shards.busy(), shards.set_aside()), (0, 0));
+        assert_eq!((turns.busy(), turns.set_aside()), (0, 0));
     }
 
     #[test]
     #[should_panic(expected = "once")]
     fn a_request_that_leaves_twice_is_found_out() {
-        let shards = Shards::new(8, 2, [1, 1]);
-        assert_eq!(shards.enter(7, (0, false), ()), Entered::Served(()));
-        assert_eq!(shards.leave(7), None);
-        shards.leave(7);
+        let turns = Turns::new(8, &bounds(2, 1, 1));
+        assert_eq!(turns.enter(7, (0, false), ()), Entered::Served(()));
+        assert_eq!(turns.leave(7), None);
+        turns.leave(7);
     }
 
     // Does one shard leave room for others, and is there no more room than for what was promised?
     #[test]
     fn a_shard_takes_its_own_room() {
-        let shards = Shards::new(8, 500, [32, 8]);
-        let fits = |shard, number| !matches!(shards.enter(shard, (number, false), number), Entered::Full(_));
+        let turns = Turns::new(8, &bounds(500, 32, 8));
+        let fits = |shard, number| !matches!(turns.enter(shard, (number, false), number), Entered::Full(_));
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
-        assert_eq!(shards.set_aside(), 32);
+        assert_eq!(turns.set_aside(), 32);
     }
 
     // Do senders without a key spread, by their hosts and by their ports, each always to the same
     // shard? Else one worker would serve all of them, one after the other.
     #[test]
     fn senders_are_spread_by_a_hash() {
-        let shards = Shards::<()>::new(1_024, 0, [0, 0]);
+        let turns = Turns::<()>::new(1_024, &bounds(0, 0, 0));
         let hosts = |number: u16| SocketAddr::from(([10, 0, number.to_be_bytes()[0], number.to_be_bytes()[1]], 53));
         let ports = |number: u16| SocketAddr::from(([192, 0, 2, 1], 1_024 + number));
         for sender in [&hosts as &dyn Fn(u16) -> SocketAddr, &ports] {
             let mut met = vec![0; 1_024];
             for peer in (0..4_096).map(sender) {
-                met[shards.of_peer(&peer) as usize] += 1;
-                assert_eq!(shards.of_peer(&peer), shards.of_peer(&peer));
+                met[turns.of_peer(&peer) as usize] += 1;
+                assert_eq!(turns.of_peer(&peer), turns.of_peer(&peer));
             }
             // Of four for each shard, one in fifty shards gets none.
             assert!(met.iter().filter(|count| **count > 0).count() > 900, "{met:?}");
@@ -275,13 +243,13 @@ mod tests {
     // Do flows spread, each always to the same shard?
     #[test]
     fn keys_are_spread_by_a_hash() {
-        let [shards, others] = [(); 2].map(|()| Shards::<()>::new(STATELESS, 0, [0, 0]));
+        let [turns, others] = [(); 2].map(|()| Turns::<()>::new(STATELESS, &bounds(0, 0, 0)));
         let mut met = vec![0; STATELESS];
-        let of = |shards: &Shards<()>, key| shards.of(handler::Shard::Of(key));
-        (0..STATELESS as u64).for_each(|key| met[of(&shards, key) as usize] += 1);
-        assert_eq!(of(&shards, 7), of(&shards, 7));
+        let of = |turns: &Turns<()>, key| turns.of(Name::Of(key));
+        (0..STATELESS as u64).for_each(|key| met[of(&turns, key) as usize] += 1);
+        assert_eq!(of(&turns, 7), of(&turns, 7));
         assert!(*met.iter().max().expect("there are shards") < 16, "of a shard for each key, none gets many");
-        assert!((0..8).any(|key| of(&shards, key) != of(&others, key)), "the hash has a key of its own");
-        assert_eq!(shards.of(handler::Shard::Number(STATELESS as u32 + 7)), 7);
+        assert!((0..8).any(|key| of(&turns, key) != of(&others, key)), "the hash has a key of its own");
+        assert_eq!(turns.of(Name::Number(STATELESS as u32 + 7)), 7);
     }
 }

@@ -17,13 +17,13 @@ pub(super) struct Parts {
 
 impl Events {
     /// Lets shards hand over state from now on.
-    pub fn permit_hand_over(&self) {
+    pub(crate) fn permit_hand_over(&self) {
         lock(&self.handed_over).room = BYTES_MAX;
     }
 
     /// Keeps `state` for the shard of this number in the successor. Gives it back if there is no
     /// successor or no room.
-    pub fn hand_over(&self, shard: u32, state: Vec<u8>) -> Result<(), Vec<u8>> {
+    pub(crate) fn hand_over(&self, shard: u32, state: Vec<u8>) -> Result<(), Vec<u8>> {
         let mut parts = lock(&self.handed_over);
         let Some(room) = parts.room.checked_sub(8 + state.len()) else { return Err(state) };
         parts.room = room;
@@ -34,13 +34,13 @@ impl Events {
     }
 
     /// All that was kept. Nothing more is kept afterwards.
-    pub fn take_handed_over(&self) -> Vec<u8> {
+    pub(crate) fn take_handed_over(&self) -> Vec<u8> {
         std::mem::take(&mut *lock(&self.handed_over)).bytes
     }
 
     /// Gives each shard its part of a predecessor's state, as the message that `wrap` makes.
     /// Returns how many bytes are lost: those of shards that are full or not there.
-    pub fn inherit<M: Any + Send>(&self, mut parts: &[u8], wrap: impl Fn(Vec<u8>) -> M) -> usize {
+    pub(crate) fn inherit<M: Any + Send>(&self, mut parts: &[u8], wrap: impl Fn(Vec<u8>) -> M) -> usize {
         let mut lost = 0;
         while let Some((head, rest)) = parts.split_first_chunk::<8>() {
             let head = u64::from_le_bytes(*head);

@@ -1,0 +1,214 @@
+//! What a service can do in an event beside its reply: timers, messages, datagrams, work aside, and
+//! state for a successor.
+
+use super::{Event, Full, Reply};
+use crate::runtime::continuation::help;
+use crate::shards::Events;
+use crate::shards::outgoing::{self, SendError, Transmit, Way};
+use crate::time::clock;
+use std::any::Any;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The output of [`Service::handle`] for one event.
+#[derive(Debug)]
+pub struct Out<'a, M = Infallible> {
+    pub(crate) reply: Reply<'a>,
+    /// The messages and timers of all shards, and the number of this shard, if the service has
+    /// shards.
+    pub(crate) events: Option<(&'a Arc<Events>, u32)>,
+    /// Sends datagrams beside the reply, if the service has shards.
+    pub(crate) way: Option<&'a dyn Way>,
+    pub(crate) messages: PhantomData<fn(M)>,
+}
+
+impl<'a, M: Send + 'static> Out<'a, M> {
+    /// The reply to the request of [`Event::Datagram`]. It is sent when `handle` ends.
+    pub fn reply(&mut self) -> &mut Reply<'a> {
+        &mut self.reply
+    }
+
+    /// Sets the timer `key` of the shard to `when`, in place of its earlier time. The shard then
+    /// gets [`Event::Timer`]. `None` stops the timer, even if it is already due.
+    ///
+    /// A timer fires within a few milliseconds of its time, if a worker is free or runs a request
+    /// that gives way to fresh ones. It waits for up to half a second more while datagrams that
+    /// came before its time are not in their shards yet. So a pause of the process makes no peer
+    /// silent that has sent in time. A timer takes its turn in the shard as a request does, has no
+    /// packet until then, and is never shed. Timers of a shard that are due together count as one
+    /// received datagram with one fate. A stop or a hand-over drops all timers.
+    ///
+    /// # Errors
+    /// [`Full`] if `key` is new and the shard has 16,384 timers already, or without shards.
+    pub fn at(&mut self, key: u64, when: impl Into<Option<Instant>>) -> Result<(), Full> {
+        let (events, shard) = self.events.ok_or(Full(()))?;
+        events.set(shard, key, when.into().map(clock::at)).then_some(()).ok_or(Full(()))
+    }
+
+    /// Gives `state` to the shard of the same number in the successor. It arrives there as an
+    /// [`Event::HandedOver`], once this server has finished its requests. Until then the shard of
+    /// the successor serves datagrams without this state.
+    ///
+    /// # Errors
+    /// [`Full`] with `state` if no successor has taken this server's sockets, or if all shards
+    /// together hand over more than 64 MiB.
+    pub fn hand_over(&mut self, state: Vec<u8>) -> Result<(), Full<Vec<u8>>> {
+        match self.events {
+            Some((events, shard)) => events.hand_over(shard, state).map_err(Full),
+            None => Err(Full(state)),
+        }
+    }
+
+    /// The number of the shard whose event this is; 0 for a service without shards.
+    pub fn shard(&self) -> usize {
+        self.events.map_or(0, |(_, shard)| shard as usize)
+    }
+
+    /// Runs `work` on a helper thread, as [`aside`](super::aside) does, while the shard handles
+    /// other events. The result arrives as an [`Event::Message`], even if many messages wait. If
+    /// `work` panics, an [`Event::Panicked`] arrives.
+    ///
+    /// # Errors
+    /// [`Full`] with `work`, if it would [wait](super::aside_wait) for half a second or longer. The
+    /// same if 1,024 pieces of work wait for each CPU, the system allows no threads, or the service
+    /// has no shards.
+    pub fn aside<W>(&self, work: W) -> Result<(), Full<W>>
+    where
+        W: FnOnce() -> M + Send + 'static,
+    {
+        let Some((events, shard)) = self.events else { return Err(Full(work)) };
+        let events = Arc::clone(events);
+        let helped = help(work, move |made| match made {
+            Ok(made) => events.report(shard, Box::new(made)),
+            Err(_) => events.report(shard, Box::new(WorkPanicked)),
+        });
+        helped.map(drop).map_err(Full)
+    }
+
+    /// Sends datagrams beside the reply, to any address, from any event. They leave with the
+    /// replies of this worker: when the policy takes the worker back at a checkpoint, or when the
+    /// event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them, as any
+    /// datagram.
+    ///
+    /// ```
+    /// use forebay::handler::Transmit;
+    /// use forebay::{Event, Out, Service};
+    /// use std::net::SocketAddr;
+    ///
+    /// /// Tells each sender when the next request has come.
+    /// struct Next;
+    ///
+    /// impl Service for Next {
+    ///     type Ticket = ();
+    ///     type Shard = Option<SocketAddr>;
+    ///     type Message = std::convert::Infallible;
+    ///
+    ///     const SHARDS: usize = 1;
+    ///
+    ///     fn shard(&self, _: usize) -> Option<SocketAddr> {
+    ///         None
+    ///     }
+    ///
+    ///     async fn handle(&self, last: &mut Option<SocketAddr>, event: Event<'_>, out: &mut Out<'_>) {
+    ///         let Event::Datagram(request) = event else { return };
+    ///         if let Some(last) = last.replace(request.peer()) {
+    ///             let _ = out.send(last, Transmit::new(b"next")); // lost if it may be forged
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is sent then. Without shards it is always [`SendError::Full`].
+    pub fn send(&mut self, to: SocketAddr, transmit: Transmit<'_>) -> Result<(), SendError> {
+        outgoing::put(self.way.ok_or(SendError::Full)?, to, transmit)
+    }
+
+    /// A [`Teller`], which sends messages to shards of the service. Other threads may use it too,
+    /// also after this event.
+    pub fn teller(&self) -> Teller<M> {
+        Teller { events: self.events.map(|(events, _)| Arc::clone(events)), messages: PhantomData }
+    }
+}
+
+/// Stands in for the result of work that panicked.
+struct WorkPanicked;
+
+/// What a shard of the predecessor handed over, on its way to the shard.
+pub(crate) struct Inherited(pub(crate) Vec<u8>);
+
+/// The event of what waits for a shard. Queues know no type of message, because a server has one.
+pub(crate) fn event_of<'a, T, M: 'static>(message: Box<dyn Any + Send>) -> Event<'a, T, M> {
+    message.downcast().map(|message| Event::Message(*message)).unwrap_or_else(|other| match other.downcast() {
+        Ok(inherited) => {
+            let Inherited(state) = *inherited;
+            Event::HandedOver(state)
+        }
+        Err(_) => Event::Panicked,
+    })
+}
+
+/// Sends messages to the shards of a running service, from any thread. Cheap to clone.
+///
+/// ```
+/// use forebay::{Event, Out, Service};
+///
+/// /// The sum of a request's bytes is made by a thread of its own, and kept.
+/// struct Sums;
+///
+/// impl Service for Sums {
+///     type Ticket = ();
+///     type Shard = u64;
+///     type Message = u64;
+///
+///     fn shard(&self, _: usize) -> u64 {
+///         0
+///     }
+///
+///     async fn handle(&self, sum: &mut u64, event: Event<'_, (), u64>, out: &mut Out<'_, u64>) {
+///         match event {
+///             Event::Datagram(request) => {
+///                 let (bytes, shard, teller) = (request.bytes().to_vec(), out.shard(), out.teller());
+///                 std::thread::spawn(move || {
+///                     let made: u64 = bytes.iter().copied().map(u64::from).sum();
+///                     let _ = teller.tell(shard, made); // lost if too many wait
+///                 });
+///             }
+///             Event::Message(made) => *sum += made,
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Teller<M> {
+    events: Option<Arc<Events>>,
+    messages: PhantomData<fn(M)>,
+}
+
+impl<M> Clone for Teller<M> {
+    fn clone(&self) -> Teller<M> {
+        Teller { events: self.events.clone(), messages: PhantomData }
+    }
+}
+
+impl<M: Send + 'static> Teller<M> {
+    /// Sends `message` to the shard with this number, modulo [`Service::SHARDS`], as an
+    /// [`Event::Message`]. Messages from one thread to one shard arrive in order. They take their
+    /// turn in the shard as a request does, and are never shed. Messages that wait together for a
+    /// shard count as one received datagram with one fate. A draining server still handles
+    /// messages. Messages that wait when it ends are lost.
+    ///
+    /// # Errors
+    /// [`Full`] with `message`, if 256 wait for the shard already, the server has stopped, or the
+    /// service has no shards.
+    pub fn tell(&self, shard: usize, message: M) -> Result<(), Full<M>> {
+        match &self.events {
+            Some(events) => events.tell(shard, message).map_err(Full),
+            None => Err(Full(message)),
+        }
+    }
+}

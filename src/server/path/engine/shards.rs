@@ -1,0 +1,144 @@
+//! The engine's part of the [shards](crate::shards): brings requests and events to them, lets the
+//! next one out, and sends what they send beside replies.
+
+use super::Engine;
+use crate::fate::{Fate, ShardEvent, ShardSend};
+use crate::handler::Service;
+use crate::metrics::{CounterName, Wait};
+use crate::net::{BATCH, Link, Message, SEND_BATCH_MAX};
+use crate::sched::overload::Stay;
+use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::serving::Make;
+use crate::shards::{Entered, Name, outgoing};
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+
+impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_, H, M, L> {
+    /// Brings a request to the shard that it names, or to that of its sender. Returns the request
+    /// if it is to be served now.
+    #[inline]
+    pub(super) fn take_turn(
+        &mut self,
+        packet: Packet<'s, H::Ticket>,
+        name: Option<Name>,
+    ) -> Option<Packet<'s, H::Ticket>> {
+        match self.common.serving.room.of(name, &packet.envelope.source.peer) {
+            // The thread that stops the server serves nothing; its packets must come back to it.
+            Some(shard) if self.worker != self.workers => self.enter(packet, shard),
+            _ => Some(packet),
+        }
+    }
+
+    /// Brings a request or an event to its shard. Returns it if it is to be served now.
+    // Apart from the way of requests that take no turns.
+    #[cold]
+    fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
+        packet.shard = Some(shard);
+        let Envelope { packet: number, fires, .. } = packet.envelope;
+        let serving = self.common.serving;
+        serving.unfinished.waits(number, Some(Wait::Flow(shard)));
+        match serving.room.turns.enter(shard, (number, fires), packet) {
+            Entered::Served(packet) => {
+                serving.unfinished.waits(number, None);
+                Some(packet)
+            }
+            Entered::SetAside => None,
+            Entered::Full(mut packet) => {
+                packet.shard = None;
+                self.end(packet, Fate::ShedQueueFull);
+                None
+            }
+        }
+    }
+
+    /// What `envelope` tells of has ended, and leaves its shard: if others are set aside there, the
+    /// next one is ready.
+    // Apart from the way of requests that take no turns.
+    #[cold]
+    pub(super) fn leave_shard(&mut self, shard: u32, envelope: &Envelope) {
+        let serving = self.common.serving;
+        if envelope.is_event::<H>() {
+            serving.room.events.fired(shard);
+        }
+        if let Some(mut next) = serving.room.turns.leave(shard) {
+            next.envelope.stay.ready_at = self.now;
+            next.set_aside = (self.now.minus(next.envelope.received_at), envelope.id);
+            serving.unfinished.waits(next.envelope.packet, None);
+            self.running.let_out.push(next);
+        }
+    }
+
+    /// Whether shards are to get events, by the last reading of the clock.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.common.serving.room.is_due(self.now)
+    }
+
+    /// Makes an event of each shard that is to get one, as far as there are packets.
+    #[cold]
+    pub(super) fn fire(&mut self) {
+        let (common, now) = (self.common, L::now());
+        let room = &common.serving.room;
+        room.allow_timers(now, |socket| self.link.holds(&common.sockets[socket]));
+        room.events.fire(now, |shard, told| {
+            if self.running.let_out.len() >= BATCH {
+                return false;
+            }
+            let Some(mut packet) = common.packets.acquire() else { return false };
+            let stay = Stay { validated: true, ..Stay::new(now) };
+            packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
+            self.recorder.received(1);
+            let kind = if told { ShardEvent::Message } else { ShardEvent::Timer };
+            self.recorder.count(CounterName::ShardEvents(kind));
+            common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
+            let fits = self.enter(packet, shard);
+            self.running.let_out.extend(fits);
+            true
+        });
+    }
+
+    /// What this worker has received from the socket of this number is in its shards. If it has
+    /// found nothing more there, it asked `emptied_at`.
+    #[inline]
+    pub(super) fn taken_in(&self, socket: usize, emptied_at: Option<Nanos>) {
+        self.common.serving.room.end_receive(self.worker, socket, || {
+            // The rest of a GRO batch is no longer in the socket, and not in its shards yet.
+            if self.link.left() > 0 {
+                return None;
+            }
+            let last = || self.link.datagrams().last().map(|datagram| self.now.minus(datagram.kernel_wait));
+            Some(emptied_at.or_else(last).unwrap_or(Nanos::ZERO))
+        });
+    }
+
+    /// Sends what the shards on this thread have sent, and counts it.
+    #[cold]
+    pub(super) fn send_beside(&mut self) {
+        outgoing::drain(|bag| {
+            for (reason, count) in bag.refused() {
+                (0..count).for_each(|_| self.recorder.count(CounterName::ShardDatagrams(reason)));
+            }
+            let sockets = self.common.sockets_of(self.worker % self.workers);
+            for (address, socket) in sockets.iter().enumerate() {
+                let mut rest =
+                    bag.datagrams(address).map(|(bytes, peer, local, ecn)| Message { bytes, peer, local, ecn });
+                loop {
+                    let messages: ArrayVec<_, SEND_BATCH_MAX> = rest.by_ref().take(SEND_BATCH_MAX).collect();
+                    if messages.is_empty() {
+                        break;
+                    }
+                    for outcome in self.link.send(socket, &messages, self.now) {
+                        let sent = outcome.map_or_else(
+                            |reason| {
+                                self.recorder.count(CounterName::Unsent(reason));
+                                ShardSend::Unsent
+                            },
+                            |()| ShardSend::Sent,
+                        );
+                        self.recorder.count(CounterName::ShardDatagrams(sent));
+                    }
+                }
+            }
+        });
+    }
+}
