@@ -155,7 +155,9 @@ impl<J, H: Sharded> Room<J, H> {
     /// Gives `state` back to `shard`, if there is one: before another request of that begins.
     #[inline]
     pub(crate) fn give_back(&self, shard: Option<u32>, state: Option<Box<H::State>>) {
-        self.states.give_back(shard, state);
+        if H::KEEPS {
+            self.states.give_back(shard, state);
+        }
     }
 
     /// A state for one request of a service that keeps none.

@@ -131,8 +131,8 @@ impl<F: Future<Output: Send> + Send + 'static> Runnable for FutureTask<F> {
         let start = clock::now();
         let limits = Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX };
         let (waker, token) = (Waker::from(Arc::clone(&self)), membership.token.clone());
-        let terms =
-            Terms { start, limits, waker: &waker, waiter: &mut None, token, wakes_anywhere: true, was_away: false };
+        let (waiter, token) = (&mut None, token.as_ref());
+        let terms = Terms { start, limits, waker: &waker, waiter, token, wakes_anywhere: true, was_away: false };
         let ((polled, _), membership) = place.within(membership, || poll(future.as_mut(), terms));
         // This waker must go, or a task that nothing else can wake would never end.
         drop(waker);

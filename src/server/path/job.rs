@@ -183,6 +183,8 @@ impl<F> Slot<F> {
 impl<F: Future> Slot<F> {
     /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value
     /// is the CPU time of the children that it joined.
+    // As `continuation::poll`.
+    #[inline(always)]
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         let mut is_back = false;
         if mem::take(&mut self.parked) {

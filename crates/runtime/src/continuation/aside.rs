@@ -25,6 +25,7 @@ pub struct Aside {
 
 impl Aside {
     /// The sum of both, time by time.
+    #[inline]
     pub fn plus(self, other: Aside) -> Aside {
         Aside {
             for_helper: self.for_helper.plus(other.for_helper),
@@ -69,11 +70,13 @@ thread_local! {
 const NONE: Aside = Aside { for_helper: Nanos::ZERO, on_helper: Nanos::ZERO, cpu: Nanos::ZERO };
 
 /// For the poll of a request that was away between `from` and `until`: call [`came_back`] after it.
+#[inline]
 pub fn was_away(from: Nanos, until: Nanos) {
     AWAY.set(Away { from, until, aside: NONE });
 }
 
 /// The part of the time since [`was_away`] in which the request waited for work aside.
+#[inline]
 pub fn came_back() -> Aside {
     AWAY.take().aside
 }

@@ -12,7 +12,7 @@ use crate::notice;
 use crate::sched::Resume;
 use crate::time::Nanos;
 use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
 /// Why a future of the handler module has returned `Pending` to its worker.
@@ -47,21 +47,37 @@ impl Limits {
     }
 }
 
-thread_local! {
-    static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
-    static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
+/// The state of the poll on one thread. It is one variable, because each one of another crate costs
+/// an instruction more at each access.
+struct ThreadPoll {
+    /// `None` between polls.
+    limits: Cell<Option<Limits>>,
+    pause: Cell<Option<Pause>>,
     /// The request or child being polled, if it may fork. It is empty between polls and needs no
     /// destructor, which would cost a check at each access.
-    static WAITER: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>> = const { Cell::new(None) };
-    /// The token that checkpoints check.
-    static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
+    waiter: Cell<Option<ManuallyDrop<Arc<dyn Waiter>>>>,
     /// CPU time of the children joined during the poll.
-    static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    joined: Cell<Nanos>,
     /// Number of checkpoints until one reads the clock, including that one.
-    static LEFT: Cell<u32> = const { Cell::new(0) };
+    left: Cell<u32>,
     /// The last clock reading at a checkpoint of this poll, or the start of the poll. Then the
     /// number of checkpoints from there to the next reading.
-    static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
+    stretch: Cell<(Nanos, u32)>,
+}
+
+thread_local! {
+    static POLL: ThreadPoll = const {
+        ThreadPoll {
+            limits: Cell::new(None),
+            pause: Cell::new(None),
+            waiter: Cell::new(None),
+            joined: Cell::new(Nanos::ZERO),
+            left: Cell::new(0),
+            stretch: Cell::new((Nanos::ZERO, 1)),
+        }
+    };
+    /// The token that checkpoints check.
+    static TOKEN: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
     /// The stack address below which no nested work may begin; 0 on threads that are not workers.
     static DEEPEST: Cell<usize> = const { Cell::new(0) };
 }
@@ -92,55 +108,84 @@ fn stack_address() -> usize {
     std::ptr::from_ref(&local).addr()
 }
 
-/// Runs `poll` as one poll of `waiter`, which begins at `start` and has these `limits`. Without a
-/// waiter, other workers cannot run the children. Returns the result of `poll`, the reason to pause
-/// that a future has set, and the CPU time of joined children.
-pub(super) fn enter<R>(
+/// One poll, from [`enter`] to [`Entered::leave`]. What is polled in between must not panic.
+#[must_use]
+pub(super) struct Entered {
+    /// What the poll around this one has.
+    outer: Option<ManuallyDrop<Arc<dyn Waiter>>>,
+    has_token: bool,
+}
+
+/// Begins one poll of `waiter` at `start`. It has these `limits`, and its checkpoints also check
+/// `token`. Without a waiter, other workers cannot run the children.
+// Two calls around the poll, and no closure: the compiler does not inline a closure of this size.
+#[inline]
+pub(super) fn enter(
     waiter: &mut Option<Arc<dyn Waiter>>,
     start: Nanos,
     limits: Limits,
-    poll: impl FnOnce() -> R,
-) -> (R, Option<Pause>, Nanos) {
+    token: Option<&CancellationToken>,
+) -> Entered {
     // The waiter is moved in and out, because to count references would cost more than the whole
     // function.
-    let outer = WAITER.replace(waiter.take().map(ManuallyDrop::new));
-    LIMITS.set(Some(limits));
-    PAUSE.set(None);
-    LEFT.set(1);
-    STRETCH.set((start, 1));
-    let result = poll();
-    LIMITS.set(None);
-    LEFT.set(0);
-    *waiter = WAITER.replace(outer).map(ManuallyDrop::into_inner);
-    (result, PAUSE.take(), JOINED.take())
+    let outer = POLL.with(|poll| {
+        poll.limits.set(Some(limits));
+        poll.pause.set(None);
+        poll.left.set(1);
+        poll.stretch.set((start, 1));
+        poll.waiter.replace(waiter.take().map(ManuallyDrop::new))
+    });
+    let has_token = token.is_some();
+    if has_token {
+        TOKEN.set(token.cloned());
+    }
+    Entered { outer, has_token }
+}
+
+impl Entered {
+    /// Ends the poll, and gives `waiter` back. Returns the reason to pause that a future has set,
+    /// and the CPU time of joined children.
+    #[inline]
+    pub(super) fn leave(self, waiter: &mut Option<Arc<dyn Waiter>>) -> (Option<Pause>, Nanos) {
+        if self.has_token {
+            TOKEN.set(None);
+        }
+        POLL.with(|poll| {
+            poll.limits.set(None);
+            poll.left.set(0);
+            let own = poll.waiter.replace(self.outer).map(ManuallyDrop::into_inner);
+            // It was taken out at the beginning, so there is nothing to drop.
+            mem::forget(mem::replace(waiter, own));
+            (poll.pause.take(), poll.joined.take())
+        })
+    }
+}
+
+/// The limits of the poll on this thread; `None` between polls.
+fn limits() -> Option<Limits> {
+    POLL.with(|poll| poll.limits.get())
+}
+
+/// The reason to pause that a future has set in this poll.
+fn pause() -> Option<Pause> {
+    POLL.with(|poll| poll.pause.get())
 }
 
 /// Calls `ask` with the request or child being polled, if it may fork.
 fn with_waiter<R>(ask: impl FnOnce(&Arc<dyn Waiter>) -> R) -> Option<R> {
-    let waiter = WAITER.take();
+    let waiter = POLL.with(|poll| poll.waiter.take());
     let answer = waiter.as_deref().map(ask);
-    WAITER.set(waiter);
+    POLL.with(|poll| poll.waiter.set(waiter));
     answer
-}
-
-/// Calls `poll`, which must not panic, with checkpoints that also check `token`.
-pub(super) fn under<R>(token: Option<CancellationToken>, poll: impl FnOnce() -> R) -> R {
-    if token.is_none() {
-        return poll();
-    }
-    TOKEN.set(token);
-    let result = poll();
-    TOKEN.set(None);
-    result
 }
 
 /// Called at a checkpoint. If the handler must return to its worker, sets the reason to pause and
 /// returns true.
 #[inline]
 pub(crate) fn checkpoint_pauses() -> bool {
-    let left = LEFT.get();
+    let left = POLL.with(|poll| poll.left.get());
     if left > 1 && !super::local_queue::has_ready() && !notice::is_raised() {
-        LEFT.set(left - 1);
+        POLL.with(|poll| poll.left.set(left - 1));
         return false;
     }
     asks_all()
@@ -151,10 +196,10 @@ pub(crate) fn checkpoint_pauses() -> bool {
 fn asks_all() -> bool {
     let cancelled = TOKEN.with_borrow(|token| token.as_ref().map(CancellationToken::is_cancelled));
     if cancelled == Some(true) {
-        PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
+        POLL.with(|poll| poll.pause.set(Some(Pause::Abort(AbortCause::Cancelled))));
         return true;
     }
-    let Some(limits) = LIMITS.get() else { return false };
+    let Some(limits) = limits() else { return false };
     let now = clock::now();
     let pause = if now >= limits.expires_at {
         Pause::Abort(AbortCause::Expired)
@@ -173,27 +218,29 @@ fn asks_all() -> bool {
             Ok(()) | Err(_) => Pause::Resume(Resume::Here),
         }
     };
-    PAUSE.set(Some(pause));
+    POLL.with(|poll| poll.pause.set(Some(pause)));
     true
 }
 
 /// Lets checkpoints pass without reading the clock. As many as will come within `until`, if their
 /// recent spacing continues, but at most twice as many as last time.
 fn stretch(now: Nanos, until: Nanos) {
-    let (last, passed) = STRETCH.get();
+    let (last, passed) = POLL.with(|poll| poll.stretch.get());
     let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
     let within = u32::try_from(until.get() / spacing).unwrap_or(u32::MAX);
     let next = within.clamp(1, STRETCH_MAX.min(2 * passed));
-    STRETCH.set((now, next));
-    LEFT.set(next);
+    POLL.with(|poll| {
+        poll.stretch.set((now, next));
+        poll.left.set(next);
+    });
 }
 
 /// Inside a worker: sets the reason to pause and returns true. Elsewhere it does nothing and
 /// returns false.
 pub(crate) fn pauses_for(resume: Resume) -> bool {
-    let inside = LIMITS.get().is_some();
+    let inside = limits().is_some();
     if inside {
-        PAUSE.set(Some(Pause::Resume(resume)));
+        POLL.with(|poll| poll.pause.set(Some(Pause::Resume(resume))));
     }
     inside
 }
@@ -201,8 +248,8 @@ pub(crate) fn pauses_for(resume: Resume) -> bool {
 /// For a handler that waits for a child: sets the reason [`Pause::Join`], unless there is a reason
 /// by which it continues sooner.
 pub(crate) fn join_pauses() {
-    if PAUSE.get().is_none() {
-        PAUSE.set(Some(Pause::Join));
+    if pause().is_none() {
+        POLL.with(|poll| poll.pause.set(Some(Pause::Join)));
     }
 }
 
@@ -210,8 +257,8 @@ pub(crate) fn join_pauses() {
 /// [`Pause::Aside`], unless there is a reason by which it continues sooner. A handler that also
 /// waits for a child waits for both; what is aside is never broken off.
 pub(super) fn aside_pauses(place: u32) {
-    if matches!(PAUSE.get(), None | Some(Pause::Join)) {
-        PAUSE.set(Some(Pause::Aside(place)));
+    if matches!(pause(), None | Some(Pause::Join)) {
+        POLL.with(|poll| poll.pause.set(Some(Pause::Aside(place))));
     }
 }
 
@@ -222,38 +269,39 @@ pub(crate) fn may_wait() -> bool {
 
 /// For a handler that waits for something that will never come: sets [`Pause::Abort`] with `cause`.
 pub(crate) fn abort_pauses(cause: AbortCause) {
-    PAUSE.set(Some(Pause::Abort(cause)));
+    POLL.with(|poll| poll.pause.set(Some(Pause::Abort(cause))));
 }
 
 /// If the worker must first queue new children, sets a reason to pause and returns true.
 pub(crate) fn fork_pauses() -> bool {
-    let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
-    if pauses && matches!(PAUSE.get(), None | Some(Pause::Aside(_))) {
-        PAUSE.set(Some(Pause::Resume(Resume::Here)));
+    let pauses = limits().is_some() && super::local_queue::has_ready();
+    if pauses && matches!(pause(), None | Some(Pause::Aside(_))) {
+        POLL.with(|poll| poll.pause.set(Some(Pause::Resume(Resume::Here))));
     }
     pauses
 }
 
 /// Whether the last poll on this thread, which began at `start`, has passed a checkpoint without
 /// pausing there.
+#[inline]
 pub fn passed_checkpoint(start: Nanos) -> bool {
     // The first checkpoint of each poll reads the clock.
-    STRETCH.get().0 > start
+    POLL.with(|poll| poll.stretch.get().0) > start
 }
 
 /// Whether there is a reason to pause in this poll, other than a wait for work aside.
 pub(crate) fn is_pausing() -> bool {
-    PAUSE.get().is_some_and(|pause| !matches!(pause, Pause::Aside(_)))
+    pause().is_some_and(|pause| !matches!(pause, Pause::Aside(_)))
 }
 
 /// Adds the CPU time of a joined child.
 pub(crate) fn joined(cost: Nanos) {
-    JOINED.set(JOINED.get().plus(cost));
+    POLL.with(|poll| poll.joined.set(poll.joined.get().plus(cost)));
 }
 
 /// The request or child being polled, if it may fork, and its deadline.
 pub(super) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
-    let limits = LIMITS.get()?;
+    let limits = limits()?;
     with_waiter(|waiter| (Arc::clone(waiter), limits.expires_at))
 }
 
@@ -275,7 +323,9 @@ mod tests {
             virtual_time::pass(spacing);
             checkpoint_pauses()
         };
-        let (paused, ..) = enter(&mut None, start, limits, || spacings.any(pauses));
+        let poll = enter(&mut None, start, limits, None);
+        let paused = spacings.any(pauses);
+        let _ = poll.leave(&mut None);
         let now = clock::now();
         virtual_time::set(None);
         paused.then(|| now.minus(start))
@@ -311,13 +361,11 @@ mod tests {
         for before in [0, 100] {
             let token = CancellationToken::new();
             let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
-            let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
-                under(Some(token.clone()), || {
-                    assert!((0..before).all(|_| !checkpoint_pauses()));
-                    token.cancel();
-                    assert!(checkpoint_pauses(), "after {before}");
-                });
-            });
+            let poll = enter(&mut None, clock::now(), limits, Some(&token));
+            assert!((0..before).all(|_| !checkpoint_pauses()));
+            token.cancel();
+            assert!(checkpoint_pauses(), "after {before}");
+            let (pause, _) = poll.leave(&mut None);
             assert_eq!(pause, Some(Pause::Abort(AbortCause::Cancelled)));
         }
     }

@@ -40,6 +40,7 @@ impl JoinState {
     }
 
     /// Notes that a worker has taken the task from a queue. Call it before the poll.
+    #[inline]
     pub(crate) fn begin(&self) {
         // Ordering: acquire, pairs with the release of every `wake` that found the task queued and
         // changed nothing. This poll must see what the waker did before, because no other poll
@@ -52,6 +53,7 @@ impl JoinState {
     /// it. Returns false if the task was woken meanwhile: it now counts as queued, and the caller
     /// must put it into a queue.
     #[must_use]
+    #[inline]
     pub(crate) fn park(&self) -> bool {
         // Ordering: release on success, pairs with the acquire of `wake`, so that the next poll
         // sees the writes of this one. On failure, the swap acquires what the waker did before its
@@ -70,6 +72,7 @@ impl JoinState {
     }
 
     /// Whether the task has been woken, is parked, or neither.
+    #[inline]
     pub(crate) fn rest(&self) -> Rest {
         match self.state.load(Ordering::Acquire) {
             NOTIFIED | QUEUED => Rest::Woken,

@@ -168,6 +168,7 @@ impl Outside {
 
     /// Whether another request may wait for such an event. Workers that ask at once may each have
     /// one more.
+    #[inline]
     pub fn may_wait(&self) -> bool {
         self.waiting() < self.waiting_max
     }

@@ -24,7 +24,7 @@ pub struct Terms<'a> {
     /// it, the future runs its children itself.
     pub waiter: &'a mut Option<Arc<dyn Waiter>>,
     /// The token that the future's checkpoints check.
-    pub token: Option<CancellationToken>,
+    pub token: Option<&'a CancellationToken>,
     /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise
     /// only the end of a child wakes it.
     pub wakes_anywhere: bool,
@@ -65,14 +65,16 @@ pub enum Awaited {
 
 /// Polls `future` once, unless it must not continue. Also returns the CPU time of the children that
 /// it joined.
-#[inline]
+// Out of line, which the compiler chooses otherwise, its result goes through memory.
+#[inline(always)]
 pub fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
     if let Some(cause) = terms.abort_cause() {
         return (Polled::Aborted(cause), Nanos::ZERO);
     }
     let Terms { start, limits, waker, waiter, token, wakes_anywhere, .. } = terms;
-    let poll = || future.poll(&mut Context::from_waker(waker));
-    let (polled, pause, joined) = context::enter(waiter, start, limits, || context::under(token, || guarded(poll)));
+    let entered = context::enter(waiter, start, limits, token);
+    let polled = guarded(|| future.poll(&mut Context::from_waker(waker)));
+    let (pause, joined) = entered.leave(waiter);
     let polled = match (polled, pause) {
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),
@@ -96,7 +98,7 @@ impl Terms<'_> {
         }
         let asked = self.waiter.as_ref().and_then(|waiter| waiter.abort_cause());
         asked.or_else(|| {
-            let cancelled = self.token.as_ref().is_some_and(CancellationToken::is_cancelled);
+            let cancelled = self.token.is_some_and(CancellationToken::is_cancelled);
             cancelled.then_some(AbortCause::Cancelled)
         })
     }
@@ -116,7 +118,7 @@ mod tests {
             limits,
             waker: Waker::noop(),
             waiter: &mut None,
-            token: token.cloned(),
+            token,
             wakes_anywhere: false,
             was_away: false,
         };

@@ -40,11 +40,13 @@ impl WaitSlot {
     }
 
     /// Whether the request is parked, and has not been woken.
+    #[inline]
     pub fn is_parked(&self) -> bool {
         self.state.rest() == Rest::Parked
     }
 
     /// Whether the request has been woken.
+    #[inline]
     pub fn is_woken(&self) -> bool {
         self.state.rest() == Rest::Woken
     }

@@ -155,6 +155,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         self.first = first;
     }
 
+    // As `run_job`.
+    #[inline(always)]
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         self.run_job(job, ask_after)
     }

@@ -64,7 +64,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Polling<'s, 'e, H, M> {
 
 impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e, '_, H, M, L> {
     /// See [`turn::Engine::run`](crate::sched::turn::Engine::run).
-    #[inline]
+    // Out of line, which the compiler chooses otherwise, each request takes 10 instructions more.
+    #[inline(always)]
     pub(super) fn run_job(&mut self, job: Job<'s, 'e, H, M>, ask_after: Nanos) -> Ran<Job<'s, 'e, H, M>> {
         let fresh = matches!(job, Job::Fresh(_));
         let (waits, sent_at) = self.send_before(fresh);
