@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The output of [`Service::handle`] for one event.
+/// The output of [`Service::handle`](super::Service::handle) for one event.
 #[derive(Debug)]
 pub struct Out<'a, M = Infallible> {
     pub(crate) reply: Reply<'a>,
@@ -196,11 +196,12 @@ impl<M> Clone for Teller<M> {
 }
 
 impl<M: Send + 'static> Teller<M> {
-    /// Sends `message` to the shard with this number, modulo [`Service::SHARDS`], as an
-    /// [`Event::Message`]. Messages from one thread to one shard arrive in order. They take their
-    /// turn in the shard as a request does, and are never shed. Messages that wait together for a
-    /// shard count as one received datagram with one fate. A draining server still handles
-    /// messages. Messages that wait when it ends are lost.
+    /// Sends `message` to the shard with this number, modulo
+    /// [`Service::SHARDS`](super::Service::SHARDS), as an [`Event::Message`]. Messages from one
+    /// thread to one shard arrive in order. They take their turn in the shard as a request does,
+    /// and are never shed. Messages that wait together for a shard count as one received datagram
+    /// with one fate. A draining server still handles messages. Messages that wait when it ends are
+    /// lost.
     ///
     /// # Errors
     /// [`Full`] with `message`, if 256 wait for the shard already, the server has stopped, or the

@@ -59,8 +59,9 @@ pub trait Service: Sync {
     /// The state of one shard.
     type Shard: Send;
 
-    /// What shards are [told](Teller::tell), also the result of [work aside](Out::aside). `enum`s
-    /// tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for none.
+    /// What shards are [told](super::Teller::tell), also the result of [work aside](Out::aside).
+    /// `enum`s tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for
+    /// none.
     type Message: Send + 'static;
 
     /// The number of shards, at most 65,536. The more shards, the fewer requests wait for others of
@@ -148,7 +149,7 @@ pub enum Event<'a, T = (), M = Infallible> {
         /// The time to which it was set.
         due: Instant,
     },
-    /// A message to the shard; see [`Teller::tell`].
+    /// A message to the shard; see [`Teller::tell`](super::Teller::tell).
     Message(M),
     /// Work of [`Out::aside`] panicked, so its result does not come.
     Panicked,

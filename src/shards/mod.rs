@@ -92,7 +92,7 @@ impl<J, H: Sharded> Room<J, H> {
     }
 
     /// The same, where a key is the number of its shard.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cli"))]
     pub(crate) fn unhashed(self) -> Room<J, H> {
         Room { turns: self.turns.unhashed(), ..self }
     }

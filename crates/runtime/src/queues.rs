@@ -30,8 +30,8 @@ impl<J> Queues<J> {
         Queues { queues, count: CachePadded::default(), capacity, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into the queue of `pool`. Returns the job
-    /// if there is no room.
+    /// Puts `job` of `producer`, a worker or `usize::MAX` for any other thread, into the queue of
+    /// `pool`. Returns the job if there is no room.
     pub fn push(&self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         // Ordering: relaxed, because the count is only a bound; the queue itself publishes the job.
         // Between the two steps the count may be too high, but never too low.

@@ -1,7 +1,7 @@
 //! Samples of who uses the workers' CPU time, for the thread that decides which sources are
 //! limited.
 //!
-//! A worker counts the time of its requests. Each time the sum passes a multiple of [`QUANTUM`],
+//! A worker counts the time of its requests. Each time the sum passes a multiple of `QUANTUM`,
 //! the source of the request at hand is one sample. So a source has samples in proportion to its
 //! CPU time, however many sources there are.
 

@@ -63,7 +63,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     }
 
     /// The same, where the key of a flow is the number of its shard.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cli"))]
     pub(crate) fn unhashed(self) -> Serving<'s, 'h, H> {
         Serving { room: self.room.unhashed(), ..self }
     }
@@ -138,8 +138,8 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         lock(&self.dropped[number]).take().expect("its future has been dropped")
     }
 
-    /// The most bytes of a reply: what the handler allows, unless the sender may be sent less. With it
-    /// the time at which credit was taken for that, if any was.
+    /// The most bytes of a reply: what the handler allows, unless the sender may be sent less. With
+    /// it the time at which credit was taken for that, if any was.
     #[inline]
     fn most_bytes(&self, envelope: &Envelope) -> (usize, Option<Nanos>) {
         let Envelope { source, stay, request_len, reply_limit, .. } = envelope;

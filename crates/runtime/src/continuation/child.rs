@@ -57,7 +57,7 @@ impl<T: Send + 'static> Child<T> {
     /// A child of the request or child that this thread polls. It enters the worker-local queue.
     ///
     /// # Panics
-    /// As [`AbortFlag::fork`].
+    /// When the request and its children hold more than 1,024 of them.
     pub fn new(work: ChildFuture<T>) -> Arc<Child<T>> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);

@@ -6,7 +6,7 @@
 //! real time, for the same reason.
 //!
 //! A helper gets nothing of a CPU that workers use without a pause. So one spare helper has a
-//! higher priority (nice 6), and takes the oldest work once that has waited for [`SPARED`].
+//! higher priority (nice 6), and takes the oldest work once that has waited for `SPARED`.
 //!
 //! All servers and runtimes of a process share the helpers. They start when they are first needed,
 //! one for each CPU, and live as long as the process.

@@ -1,9 +1,9 @@
 //! How a running job learns that a fresh request waits. README.md in this folder describes notices
 //! and looks, their costs, and why no arrival is missed.
 //!
-//! Before each slice, the worker sets how closely its job watches ([`begin`]). Each checkpoint of
-//! the job calls [`is_raised`], which costs one or two loads, and some checkpoints call [`looks`],
-//! which may poll. After the slice, the worker takes the result ([`take`]).
+//! Before each slice, the worker sets how closely its job watches (`begin`). Each checkpoint of
+//! the job calls `is_raised`, which costs one or two loads, and some checkpoints call `looks`,
+//! which may poll. After the slice, the worker takes the result (`take`).
 
 mod ring;
 
