@@ -9,7 +9,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 /// A path as it is written, with `use` groups taken apart. A single word is a path too.
 pub(crate) struct Named {
     /// The segments of the path; the last one is `*` for a glob. If `in_crate`, they begin at the
-    /// root of Forebay, under which the load generator is `loadgen`.
+    /// root of Forebay, under which the load generator is `loadgen`, and a layer is `crates::sched`.
     pub(crate) segments: Vec<String>,
     /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own
     /// name.
@@ -96,7 +96,12 @@ fn from_root(mut segments: Vec<String>, module: &[String], is_use: bool, line: u
     let mut base = Vec::new();
     let in_crate = match segments[0].as_str() {
         "crate" => {
-            base.extend(module.first().filter(|top| *top == "loadgen").cloned());
+            let root = match module.first().map_or("", String::as_str) {
+                "loadgen" => 1,
+                "crates" => 2,
+                _ => 0,
+            };
+            base.extend(module.iter().take(root).cloned());
             true
         }
         "forebay" => true,
