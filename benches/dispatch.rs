@@ -138,7 +138,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id,
         classified: false,
         shed_answer: Some(Nanos::from_micros(3)),
-        shedding: Shedding::new(1, [1, 1_024], false),
+        shedding: Shedding::new(1, 1, 1_024, false),
         limits: &limits,
         samples: &samples,
     };

@@ -233,7 +233,7 @@ impl Server {
     /// digits and `_`. The server's own prefixes (`forebay_`, `process_`) are not allowed, nor are
     /// more than 256 metrics.
     pub fn counter(mut self, name: &str, help: &str, counter: &Counter) -> Result<Server, ServeError> {
-        shown::add(&mut self.start.bound.own, [name, help], Metric::Counter(counter.clone()))?;
+        shown::add(&mut self.start.bound.own, name, help, Metric::Counter(counter.clone()))?;
         Ok(self)
     }
 
@@ -242,7 +242,7 @@ impl Server {
     /// # Errors
     /// As [`Server::counter`].
     pub fn gauge(mut self, name: &str, help: &str, gauge: &Gauge) -> Result<Server, ServeError> {
-        shown::add(&mut self.start.bound.own, [name, help], Metric::Gauge(gauge.clone()))?;
+        shown::add(&mut self.start.bound.own, name, help, Metric::Gauge(gauge.clone()))?;
         Ok(self)
     }
 

@@ -114,7 +114,7 @@ pub(super) fn values(own: &Own) -> Vec<OwnValue> {
 ///
 /// # Errors
 /// [`ServeError::Name`] if its name is not allowed.
-pub(super) fn add(own: &mut Own, [name, help]: [&str; 2], metric: Metric) -> Result<(), ServeError> {
+pub(super) fn add(own: &mut Own, name: &str, help: &str, metric: Metric) -> Result<(), ServeError> {
     let (name, help) = (name.to_owned(), help.to_owned());
     let rules = [
         (is_word(&name), WORD),

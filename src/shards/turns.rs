@@ -94,7 +94,7 @@ impl<J> Turns<J> {
 
     /// Brings `job`, which lives in the packet of this number, to its shard. An `event` from
     /// no datagram is set aside without room, too: a shard has one at a time.
-    pub(crate) fn enter(&self, shard: u32, (number, event): (usize, bool), job: J) -> Entered<J> {
+    pub(crate) fn enter(&self, shard: u32, number: usize, event: bool, job: J) -> Entered<J> {
         let mut shard = self.shard(shard);
         if !shard.busy {
             shard.busy = true;
@@ -180,7 +180,7 @@ mod tests {
                 let aside: usize = model.iter().map(|shard| shard.len().saturating_sub(1)).sum();
                 let shard = &mut model[key];
                 if comes {
-                    let entered = turns.enter(key as u32, (number, false), number);
+                    let entered = turns.enter(key as u32, number, false, number);
                     match shard.len() {
                         0 => assert_eq!(entered, Entered::Served(number)),
                         1 | 2 if aside < 3 => assert_eq!(entered, Entered::SetAside),
@@ -206,7 +206,7 @@ mod tests {
     #[should_panic(expected = "once")]
     fn a_request_that_leaves_twice_is_found_out() {
         let turns = Turns::new(8, &bounds(2, 1, 1));
-        assert_eq!(turns.enter(7, (0, false), ()), Entered::Served(()));
+        assert_eq!(turns.enter(7, 0, false, ()), Entered::Served(()));
         assert_eq!(turns.leave(7), None);
         turns.leave(7);
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_shard_takes_its_own_room() {
         let turns = Turns::new(8, &bounds(500, 32, 8));
-        let fits = |shard, number| !matches!(turns.enter(shard, (number, false), number), Entered::Full(_));
+        let fits = |shard, number| !matches!(turns.enter(shard, number, false, number), Entered::Full(_));
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(turns.set_aside(), 32);

@@ -132,7 +132,7 @@ impl Sampler<'_> {
     /// Counts the `time` that the request of `stay` ran for: since it began, if it `begins`, and to
     /// its end, if it `ended`.
     #[inline]
-    pub fn spend(&mut self, time: Nanos, [begins, ended]: [bool; 2], prefix: impl FnOnce() -> u64, stay: &Stay) {
+    pub fn spend(&mut self, time: Nanos, begins: bool, ended: bool, prefix: impl FnOnce() -> u64, stay: &Stay) {
         let time = if begins { time.plus(self.beside) } else { time };
         let part = match stay.in_line {
             0 => Part::First { begun: begins.into(), ended: ended.into() },
@@ -246,10 +246,10 @@ mod tests {
         let begun = Stay::new(Nanos::ZERO);
         let aside = Stay { in_line: 1, validated: true, ..begun };
         for number in 0..10_000 {
-            sampler.spend(Nanos::from_micros(7), [true, number % 4 > 0], || light, &begun);
+            sampler.spend(Nanos::from_micros(7), true, number % 4 > 0, || light, &begun);
             if number % 100 == 0 {
-                sampler.spend(Nanos::from_micros(997), [true, false], || heavy, &begun);
-                sampler.spend(Nanos::from_millis(29), [false, true], || heavy, &aside);
+                sampler.spend(Nanos::from_micros(997), true, false, || heavy, &begun);
+                sampler.spend(Nanos::from_millis(29), false, true, || heavy, &aside);
             }
             if number % 10 == 0 {
                 sampler.turn_away(|| light);
@@ -280,6 +280,6 @@ mod tests {
         sampler.continuations_stand(false);
         assert_eq!(samples.standing(), (Standing::None, [0, 0]));
         let off = Samples::new(1, Nanos::ZERO, BITS, false);
-        off.sampler(0).spend(Nanos::from_secs(1_000), [true; 2], || light, &begun);
+        off.sampler(0).spend(Nanos::from_secs(1_000), true, true, || light, &begun);
     }
 }

@@ -63,7 +63,7 @@ impl<'a> CostModel<'a> {
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
             shedding: vec![
-                Shedding::new(workers, [workers, setup.limits.queued_per_worker * workers], setup.classified);
+                Shedding::new(workers, workers, setup.limits.queued_per_worker * workers, setup.classified);
                 workers
             ]
             .into(),
@@ -184,7 +184,7 @@ impl<'a> CostModel<'a> {
 
     /// Ends the `request` whose last slice is over, with this `fate`. Returns the time to send the
     /// reply; zero if there is none.
-    fn finish(&mut self, (request, fate): (RequestId, Fate)) -> Nanos {
+    fn finish(&mut self, request: RequestId, fate: Fate) -> Nanos {
         if fate != Fate::Answered {
             self.end(request, fate);
             return Nanos::ZERO;
@@ -237,7 +237,7 @@ impl VirtualEngine for CostModel<'_> {
             }
             Action::Put(..) => overheads.yield_,
             Action::Begin(job, Step::Queue(_)) if self.requests.get(*job).held_by != self.worker => overheads.hop,
-            _ => self.ending[self.worker].take().map_or(Nanos::ZERO, |ending| self.finish(ending)),
+            _ => self.ending[self.worker].take().map_or(Nanos::ZERO, |(request, fate)| self.finish(request, fate)),
         };
         std::mem::take(&mut self.cost).plus(more)
     }
@@ -259,7 +259,7 @@ impl VirtualEngine for CostModel<'_> {
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let stay = &mut self.requests.of(*job).stay;
         stay.service = stay.service.plus(step.times(time.get() / step.plus(checkpoint).get()));
-        self.note(*job, |sampler, scale, source, stay| sampler.spend(time.times(scale), [false; 2], || source, stay));
+        self.note(*job, |sampler, scale, source, stay| sampler.spend(time.times(scale), false, false, || source, stay));
         self.work.iter_mut().for_each(|work| work.ran(time, true));
     }
 }
@@ -317,7 +317,7 @@ impl Engine for CostModel<'_> {
         }
         let ended = fate == Some(Fate::Answered);
         self.note(job, |sampler, scale, source, stay| {
-            sampler.spend(ran.times(scale), [begins, ended], || source, stay);
+            sampler.spend(ran.times(scale), begins, ended, || source, stay);
         });
         let Some(fate) = fate else { return Ran::Paused { job, resume: Resume::Here, ran } };
         self.ending[self.worker] = Some((job, fate));

@@ -230,7 +230,7 @@ mod tests {
         let aside = Stay { in_line: 1, ..Stay::default() };
         let mut sampler = board.samples.sampler(0);
         // This source sends so much that limiting it alone is enough.
-        let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), [false; 2], || 7, &aside));
+        let mut flood = || (0..2).for_each(|_| sampler.spend(Nanos::from_millis(400), false, false, || 7, &aside));
         let seen = Seen { standing: Standing::Fresh, shed: [0, 0], received: 0, lost: 0, is_busy: true };
         for _ in 0..2 {
             flood();

@@ -36,7 +36,8 @@ impl HelperObservations {
     pub(super) fn look(
         &mut self,
         helpers: &[Helper],
-        (waiting, oldest_waiting): (usize, Nanos),
+        waiting: usize,
+        oldest_waiting: Nanos,
         now: Nanos,
     ) -> Option<(Nanos, String)> {
         self.0.resize(helpers.len(), Helper::default());
@@ -79,8 +80,8 @@ mod tests {
     /// its wait for a CPU.
     fn still(seen: &mut HelperObservations, helpers: [(u64, u64); 2], oldest: Option<u64>, now: u64) -> Option<Nanos> {
         let helper = |(began_at, waited)| Helper { began_at: (began_at > 0).then(|| MS(began_at)), waited: MS(waited) };
-        let waiting = (usize::from(oldest.is_some()) * 5, MS(oldest.map_or(0, |since| now - since)));
-        seen.look(&helpers.map(helper), waiting, MS(now)).map(|(still, reason)| {
+        let (waiting, oldest) = (usize::from(oldest.is_some()) * 5, MS(oldest.map_or(0, |since| now - since)));
+        seen.look(&helpers.map(helper), waiting, oldest, MS(now)).map(|(still, reason)| {
             assert!(reason.contains("each of the 2 helper threads is busy") && reason.contains("5 pieces"), "{reason}");
             still
         })
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(look([1_000, 1_500], Some(2_000), 5_000), Some(MS(3_000)), "exactly");
         assert_eq!(look([1_000, 1_501], Some(1_000), 4_500), None, "one has begun later");
         assert_eq!(look([1_000, 0], Some(1_000), 90_000), None, "one is free, and about to take it");
-        assert_eq!(HelperObservations::default().look(&[], (0, Nanos::ZERO), MS(90_000)), None, "there are none");
+        assert_eq!(HelperObservations::default().look(&[], 0, Nanos::ZERO, MS(90_000)), None, "there are none");
     }
 
     // Are the shards named that wait, as many as fit?

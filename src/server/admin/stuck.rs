@@ -49,7 +49,8 @@ impl PoolState {
     pub(crate) fn all(
         topology: &Topology,
         config: &Config,
-        [queues, deques]: [&[usize]; 2],
+        queues: &[usize],
+        deques: &[usize],
         works: impl Fn(&usize) -> bool,
     ) -> Vec<PoolState> {
         let entry = config.policy.entry();
@@ -121,7 +122,7 @@ impl Watch {
         held_up: impl FnOnce() -> Vec<u32>,
         now: Nanos,
     ) {
-        let stuck = self.helpers.look(helpers, (state.waiting, state.oldest_waiting), now);
+        let stuck = self.helpers.look(helpers, state.waiting, state.oldest_waiting, now);
         self.stuck_helpers = stuck.map(|(still, reason)| Stuck { still, reason: reason + &named(&held_up()) });
     }
 
@@ -234,7 +235,7 @@ mod tests {
             ),
         ] {
             let config = Config::from_pairs(settings).expect("a valid configuration");
-            let found = PoolState::all(&Topology::new(sizes), &config, [&[1, 2], &[3, 4]], |_| true);
+            let found = PoolState::all(&Topology::new(sizes), &config, &[1, 2], &[3, 4], |_| true);
             let found: Vec<_> = found.iter().map(|pool| (&*pool.name, pool.workers.len(), pool.waiting)).collect();
             assert_eq!(found, expected);
         }
@@ -247,7 +248,7 @@ mod tests {
         metrics.recorder(0).begin_slice(MS(100));
         for (parked, stuck) in [(None, false), (Some(1), true)] {
             let works = |worker: &usize| Some(*worker) != parked;
-            let pools = PoolState::all(&Topology::new(&[2]), &Config::default(), [&[0], &[0, 0]], works);
+            let pools = PoolState::all(&Topology::new(&[2]), &Config::default(), &[0], &[0, 0], works);
             let found = Watch::new(2, Nanos::ZERO, MS(0)).look(&metrics, &pools, MS(5_000));
             assert_eq!(found.is_some(), stuck, "{parked:?}");
         }

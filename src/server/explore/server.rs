@@ -114,7 +114,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id,
         classified: scenario.classified,
         shed_answer: Some(Nanos::from_micros(3)),
-        shedding: Shedding::new(sockets.len(), [workers, scenario.queued], scenario.classified),
+        shedding: Shedding::new(sockets.len(), workers, scenario.queued, scenario.classified),
         limits: &limits,
         samples: &samples,
     };

@@ -115,7 +115,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
         let (queues, deques): (_, Vec<_>) = (self.shared.queue_lengths(), self.shared.deque_lengths().collect());
         let (topology, live) = (self.shared.topology(), self.reloads.live());
         let works = |worker: &usize| !self.shared.is_parked(*worker);
-        let pools = stuck::PoolState::all(&topology, &live.config, [&queues, &deques], works);
+        let pools = stuck::PoolState::all(&topology, &live.config, &queues, &deques, works);
         let (now, mut watch) = (clock::now(), lock(&self.watch));
         let held_up = || self.common.serving.unfinished.shards_aside();
         watch.see_helpers(&helpers::each(), &LEDGER.state(now), held_up, now);

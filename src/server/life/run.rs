@@ -214,7 +214,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id: spawning.runtime_id,
         classified,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
-        shedding: Shedding::new(bound.listening.group.sockets.len(), [workers, workers * config.room], classified),
+        shedding: Shedding::new(bound.listening.group.sockets.len(), workers, workers * config.room, classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
     }

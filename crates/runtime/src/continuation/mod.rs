@@ -1,6 +1,6 @@
 //! Continuations: futures that a worker polls, pauses, and queues until a worker polls them again.
 //!
-//! [`poll()`] polls requests (`server/path/packet.rs`), children (`child.rs`) and tasks
+//! [`poll()`] polls requests (`server/path/serving.rs`), children (`child.rs`) and tasks
 //! (`tasks/task.rs`), and says what the worker must do next. The futures of `leaf.rs` and
 //! `fork.rs` leave their reason to pause in `context.rs`.
 //!

@@ -166,7 +166,7 @@ pub struct Shedding {
 impl Shedding {
     /// The state of one of `workers` workers. Their queues have room for `room` jobs, and they
     /// receive from this many `sockets`. `classified` = the policy knows classes.
-    pub fn new(sockets: usize, [workers, room]: [usize; 2], classified: bool) -> Shedding {
+    pub fn new(sockets: usize, workers: usize, room: usize, classified: bool) -> Shedding {
         let classes = classified.then(|| StandingQueues::new(CLASSES));
         let sockets = StandingQueues::new(sockets);
         // Where nothing reads its thread's use, the worker counts as never absent.

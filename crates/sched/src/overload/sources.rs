@@ -205,13 +205,13 @@ impl Sources {
         let mut rules = match standing {
             // The flood is over.
             Standing::None if fits(period.offered) => Rules::OPEN,
-            _ => self.fill(standing, (target, used), in_force, scale),
+            _ => self.fill(standing, target, used, in_force, scale),
         };
         // Waiting heavy requests alone are no reason to limit a source. But if the limits were
         // lifted now, light requests would soon wait again.
         if rules == Rules::OPEN && standing == Standing::Continuations && *in_force != rules && !fits(period.light) {
             let standing = if self.known.values().any(Known::refuses) { Standing::None } else { Standing::Fresh };
-            rules = self.fill(standing, (target, used), in_force, scale);
+            rules = self.fill(standing, target, used, in_force, scale);
         }
         if rules == Rules::OPEN {
             self.forget();
@@ -221,7 +221,7 @@ impl Sources {
 
     /// Sets the next target, and returns rules that admit this much. `target` was the last target,
     /// and `used` is how many samples the cores served under it.
-    fn fill(&mut self, standing: Standing, (target, used): (f64, f64), in_force: &Rules, scale: f64) -> Rules {
+    fn fill(&mut self, standing: Standing, target: f64, used: f64, in_force: &Rules, scale: f64) -> Rules {
         self.decided_by = standing;
         self.target = if standing == Standing::None {
             let (back, up) = if self.has_modest(in_force) { (MODEST_RETURN, MODEST_UP) } else { (RETURN, UP) };

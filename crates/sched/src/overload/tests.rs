@@ -171,7 +171,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
 fn requests_of_limited_sources_are_refused_first() {
     let bounds = WaitBounds { target: MS(100), ..WaitBounds::always(MS(200), MS(400)) };
     let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut shedding = Shedding::new(1, 1, 1_024, false);
     shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100));
     let mut longest_queue = |limited, validated| {
         (0..200)
@@ -193,7 +193,7 @@ fn requests_of_limited_sources_are_refused_first() {
 fn unknown_sources_are_shed_first() {
     let bounds = WaitBounds { bound: MS(20), limit: MS(900), ..BOUNDS };
     let limits = WaitLimits { fresh: bounds, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut shedding = Shedding::new(1, 1, 1_024, false);
     let mut begins = |validated, wait, now| {
         let mut stay = Stay { validated, ..Stay::new(MS(now - wait)) };
         stay.start_by = shedding.start_by(&stay, 0, &limits);
@@ -214,7 +214,7 @@ fn a_class_stands_by_itself() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(900), ..BOUNDS };
     let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
     for classified in [true, false] {
-        let mut shedding = Shedding::new(1, [1, 1_024], classified);
+        let mut shedding = Shedding::new(1, 1, 1_024, classified);
         let mut begins = |class, wait, now| {
             let mut stay = Stay::new(MS(now - wait));
             stay.start_by = shedding.start_by(&stay, class, &limits);
@@ -238,7 +238,7 @@ fn a_class_stands_by_itself() {
 #[test]
 fn the_wait_in_the_socket_says_nothing_of_the_queues() {
     let limits = auto(&[(1_000, 100)]);
-    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut shedding = Shedding::new(1, 1, 1_024, false);
     let may_wait = (0..2_000).step_by(10).all(|ms| {
         let mut stay = Stay::new(MS(ms));
         let may_wait = shedding.on_put(&mut stay, 0, MS(500 + ms), || (10, false), true, &limits);
@@ -267,7 +267,7 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
 fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     let bounds = WaitBounds { target: MS(100), bound: MS(200), limit: MS(200), ..BOUNDS };
     let limits = WaitLimits { fresh: bounds, interrupted: bounds, ..WaitLimits::NONE };
-    let mut shedding = Shedding::new(1, [1, 82], false);
+    let mut shedding = Shedding::new(1, 1, 82, false);
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut goes_on = |waiting, room| {
         let mut stay = Stay::new(MS(100));
@@ -280,7 +280,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
         [true, false, true]
     );
     // None of the requests that are assumed heavy begins.
-    let mut shedding = Shedding::new(1, [1, 82], false);
+    let mut shedding = Shedding::new(1, 1, 82, false);
     (0..64).for_each(|_| assert!(shedding.on_put(&mut Stay::new(MS(100)), 0, MS(100), || (0, false), true, &limits)));
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut begins = |waiting| {

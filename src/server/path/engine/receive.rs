@@ -41,6 +41,15 @@ pub(crate) struct Receiving<'s, T> {
     next_address: Box<[u8]>,
 }
 
+/// Where a datagram came from.
+#[derive(Clone, Copy)]
+struct Ingress {
+    /// The number of the socket.
+    socket: usize,
+    /// The number of its address.
+    address: usize,
+}
+
 impl<'s, T> Receiving<'s, T> {
     pub(super) fn new(sockets: usize, owners: usize) -> Receiving<'s, T> {
         Receiving {
@@ -92,7 +101,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             return Received { datagrams: self.shed_rest(), more: false };
         }
         let (asked_at, room) = (self.now, self.receiving.spare.len().min(self.receiving.room));
-        let (count, socket, address) = self.receive_batch(owner);
+        let (count, ingress) = self.receive_batch(owner);
+        let socket = ingress.socket;
         self.receiving.room = room_after(count, self.receiving.room);
         self.receiving.full_batches = if count == BATCH { self.receiving.full_batches + 1 } else { 0 };
         self.now = L::now();
@@ -115,7 +125,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
             let sheds = is_old && self.running.is_old(socket, self.now, datagram.kernel_wait);
-            let Some(packet) = self.admit(packet, [socket, address], &datagram, sheds, &rules) else {
+            let Some(packet) = self.admit(packet, ingress, &datagram, sheds, &rules) else {
                 if let Some(peer) = datagram.peer.filter(|_| !sheds) {
                     self.sampling.turn_away(|| self.common.samples.prefix(peer.ip()));
                 }
@@ -143,8 +153,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
 
     /// Receives into the last spare packets, from the first socket of `owner` in which something
     /// waits. The sockets take turns, so that a flood at one address starves no other. Returns the
-    /// number of datagrams, of the socket and of its address.
-    fn receive_batch(&mut self, owner: WorkerId) -> (usize, usize, usize) {
+    /// number of datagrams, and where they came from.
+    fn receive_batch(&mut self, owner: WorkerId) -> (usize, Ingress) {
         let sockets = self.common.sockets_of(owner);
         let mut address = usize::from(self.receiving.next_address[owner]);
         let mut left = sockets.len();
@@ -159,7 +169,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             }
             if count > 0 || left == 0 {
                 self.receiving.next_address[owner] = address as u8;
-                return (count, owner * sockets.len() + from, from);
+                return (count, Ingress { socket: owner * sockets.len() + from, address: from });
             }
         }
     }
@@ -202,13 +212,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         datagram.kernel_wait.min(longest)
     }
 
-    /// Checks a datagram from the socket of this number, at the address of this number. Returns the
-    /// request if it is to be served. It is not if `sheds` says that the datagram has waited for
-    /// too long.
+    /// Checks a datagram from this `ingress`. Returns the request if it is to be served. It is not
+    /// if `sheds` says that the datagram has waited for too long.
     fn admit(
         &mut self,
         mut packet: Packet<'s, H::Ticket>,
-        [socket, address]: [usize; 2],
+        ingress: Ingress,
         datagram: &Datagram,
         sheds: bool,
         rules: &AddressRules<'_>,
@@ -220,7 +229,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);
         }
-        packet.begin(self.envelope(*peer, [socket, address], datagram, rules.trusts(peer)));
+        packet.begin(self.envelope(*peer, ingress, datagram, rules.trusts(peer)));
         if let Some(destination) = datagram.local {
             packet.envelope.source.local.set_ip(destination);
         }
@@ -276,14 +285,9 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// What is known of a datagram from `peer` before its handler sees it, with its request's
     /// number.
     #[inline]
-    fn envelope(
-        &mut self,
-        peer: SocketAddr,
-        [socket, address]: [usize; 2],
-        datagram: &Datagram,
-        validated: bool,
-    ) -> Envelope {
+    fn envelope(&mut self, peer: SocketAddr, ingress: Ingress, datagram: &Datagram, validated: bool) -> Envelope {
         let id = self.next_id();
+        let Ingress { socket, address } = ingress;
         let (local, names_local) = (self.common.serving.addresses[address], datagram.local.is_some());
         Envelope {
             // A server has at most 4,096 sockets, on 16 addresses.

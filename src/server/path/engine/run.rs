@@ -174,7 +174,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         stay.service = stay.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
         let prefix = || self.common.samples.prefix(source.peer.ip());
-        self.sampling.spend(ran.plus(joined), [first_run.is_some(), ended], prefix, stay);
+        self.sampling.spend(ran.plus(joined), first_run.is_some(), ended, prefix, stay);
         if let Some(waits) = first_run {
             self.replying.on_first_run(ran, waits, !ended);
         }

@@ -37,7 +37,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         let Envelope { packet: number, fires, .. } = packet.envelope;
         let serving = self.common.serving;
         serving.unfinished.waits(number, Some(Wait::Flow(shard)));
-        match serving.room.turns.enter(shard, (number, fires), packet) {
+        match serving.room.turns.enter(shard, number, fires, packet) {
             Entered::Served(packet) => {
                 serving.unfinished.waits(number, None);
                 Some(packet)

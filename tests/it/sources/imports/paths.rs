@@ -9,7 +9,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 /// A path as it is written, with `use` groups taken apart. A single word is a path too.
 pub(crate) struct Named {
     /// The segments of the path; the last one is `*` for a glob. If `in_crate`, they begin at the
-    /// root of Forebay, under which the load generator is `loadgen`, and a layer is `crates::sched`.
+    /// root of Forebay, under which the load generator is `loadgen`. A layer is `crates::sched`.
     pub(crate) segments: Vec<String>,
     /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own
     /// name.

@@ -8,7 +8,7 @@ use crate::fate::Expired;
 #[test]
 fn a_worker_resumes_nothing_that_no_client_awaits() {
     let limits = auto(&[(10_000, 100)]);
-    let mut shedding = Shedding::new(1, [1, 1_024], false);
+    let mut shedding = Shedding::new(1, 1, 1_024, false);
     let begun = Stay { service: MS(1), ..Stay::new(MS(0)) };
     let begun = Stay { start_by: shedding.start_by(&begun, 0, &limits), ..begun };
     let expiring = Stay { expires_at: MS(50), deadline: Some(MS(50)), ..begun };

@@ -50,7 +50,7 @@ impl Offer {
     /// Serves the offer for ten seconds with workers whose threads have used this. The limits
     /// follow what is measured.
     fn serve(&self, threads: &[Used]) -> Ends {
-        let shedding = Shedding::new(threads.len(), [threads.len(), 1_024], false);
+        let shedding = Shedding::new(threads.len(), threads.len(), 1_024, false);
         let new = |used: &Used| Worker {
             shedding: shedding.clone().with_cpu(*used),
             used: *used,
@@ -205,7 +205,7 @@ fn nobody_waits_while_there_is_no_cpu() {
     // Through the whole rule: after a second without a CPU everything is served, and later overload
     // is shed.
     let limits = auto(&[(1_000, 100)]);
-    let mut shedding = Shedding::new(1, [1, 1_024], false).with_cpu(|now| worked(now.minus(MS(1_000))));
+    let mut shedding = Shedding::new(1, 1, 1_024, false).with_cpu(|now| worked(now.minus(MS(1_000))));
     assert!((0..800).all(|ms| !shedding.is_old(0, MS(1_000 + ms), MS(2 * ms), &limits)));
     assert!((1_800..3_000).any(|ms| shedding.is_old(0, MS(ms), MS(1_600), &limits)), "it stands");
 }
