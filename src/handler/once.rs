@@ -1,6 +1,6 @@
 //! [`Once`], a wrapper that serves a datagram and its repeats only once.
 
-use super::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Served, Service, Unserved};
+use super::{Admitted, Arrival, Event, Out, Rejected, Reply, Request, Served, Service, Teller, Unserved};
 use crate::fate::CLASSES;
 use crate::runtime::continuation::lock;
 use crate::time::{Nanos, clock};
@@ -94,6 +94,10 @@ impl<S: Service> Service for Once<S> {
 
     fn shard(&self, number: usize) -> S::Shard {
         self.inner.shard(number)
+    }
+
+    fn started(&self, teller: &Teller<S::Message>) {
+        self.inner.started(teller);
     }
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<S::Ticket>, Rejected<S::Ticket>> {

@@ -130,7 +130,7 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     /// A [`Teller`], which sends messages to shards of the service. Other threads may use it too,
     /// also after this event.
     pub fn teller(&self) -> Teller<M> {
-        Teller { events: self.events.map(|(events, _)| Arc::clone(events)), messages: PhantomData }
+        Teller::new(self.events.map(|(events, _)| events))
     }
 }
 
@@ -196,6 +196,11 @@ impl<M> Clone for Teller<M> {
 }
 
 impl<M: Send + 'static> Teller<M> {
+    /// To the shards with these `events`; to none, if the service has no shards.
+    pub(crate) fn new(events: Option<&Arc<Events>>) -> Teller<M> {
+        Teller { events: events.map(Arc::clone), messages: PhantomData }
+    }
+
     /// Sends `message` to the shard with this number, modulo
     /// [`Service::SHARDS`](super::Service::SHARDS), as an [`Event::Message`]. Messages from one
     /// thread to one shard arrive in order. They take their turn in the shard as a request does,

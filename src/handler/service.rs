@@ -1,6 +1,6 @@
 //! [`Service`]: a handler with state that outlives a request.
 
-use super::{Admitted, Arrival, Handler, Out, Rejected, Reply, Request, Served, Unserved};
+use super::{Admitted, Arrival, Handler, Out, Rejected, Reply, Request, Served, Teller, Unserved};
 use crate::fate::{self, CLASSES};
 use crate::shards::Sharded;
 use std::convert::Infallible;
@@ -59,7 +59,7 @@ pub trait Service: Sync {
     /// The state of one shard.
     type Shard: Send;
 
-    /// What shards are [told](super::Teller::tell), also the result of [work aside](Out::aside).
+    /// What shards are [told](Teller::tell), also the result of [work aside](Out::aside).
     /// `enum`s tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for
     /// none.
     type Message: Send + 'static;
@@ -98,6 +98,14 @@ pub trait Service: Sync {
     /// shard before it serves the first request. If it panics then,
     /// [`Server::run`](crate::server::Server::run) returns an error.
     fn shard(&self, number: usize) -> Self::Shard;
+
+    /// Called once, when the shards are made, and before the first request. With the `teller` a
+    /// service can tell shards what they begin with, or give it to a thread of its own. What it
+    /// tells here arrives once workers run; a request may come to its shard before. If it panics,
+    /// [`Server::run`](crate::server::Server::run) returns an error.
+    fn started(&self, teller: &Teller<Self::Message>) {
+        let _ = teller;
+    }
 
     /// Decides whether to serve a datagram; see [`Handler::admit`].
     ///
@@ -149,7 +157,7 @@ pub enum Event<'a, T = (), M = Infallible> {
         /// The time to which it was set.
         due: Instant,
     },
-    /// A message to the shard; see [`Teller::tell`](super::Teller::tell).
+    /// A message to the shard; see [`Teller::tell`](Teller::tell).
     Message(M),
     /// Work of [`Out::aside`] panicked, so its result does not come.
     Panicked,

@@ -20,7 +20,7 @@ use super::spawner::{self, Spawner, Spawning};
 use crate::config::{Config, listen_text};
 #[cfg(feature = "cli")]
 use crate::config::{Effective, Problems};
-use crate::handler::Service;
+use crate::handler::{Service, Teller};
 use crate::net::{AddressFilter, Credit, HostAddresses, KernelLink, probe};
 use crate::output;
 use crate::runtime::continuation::{Panic, discard, guarded};
@@ -297,6 +297,7 @@ impl Server {
         let outside = &self.start.bound.spawning.0.outside;
         let bounds = sizes::shards(config, self.start.bound.listening.group.sockets.len());
         let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, bounds))?;
+        made("its start", || handler.started(&Teller::new(requests.room.reached())))?;
         let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving);
         // Tickets are dropped one by one: a panic on the way keeps no other one.
         packets.empty(discard);

@@ -205,8 +205,8 @@ impl<J, H: Sharded> Room<J, H> {
         H::KEEPS.then(|| Arc::clone(&self.events).ring())
     }
 
-    /// What shards inherit from those of a predecessor, for services that keep state.
-    pub(crate) fn heirs(&self) -> Option<&Arc<Events>> {
+    /// By what others reach the shards, for services that keep state.
+    pub(crate) fn reached(&self) -> Option<&Arc<Events>> {
         H::KEEPS.then_some(&self.events)
     }
 }

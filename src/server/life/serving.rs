@@ -54,7 +54,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, '_, H, M> {
             self.set_handed_over(true);
             return Ok(Some(self.not_handed_over(HandOverError::Stays(reason))));
         }
-        if let Some(heirs) = self.common.serving.room.heirs() {
+        if let Some(heirs) = self.common.serving.room.reached() {
             inherit(predecessor, heirs)?;
         }
         Ok(None)

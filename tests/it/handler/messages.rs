@@ -3,7 +3,7 @@
 //! predecessor handed over?
 
 use crate::support::prelude::*;
-use forebay::handler::Teller;
+use forebay::handler::{Once, Teller};
 use forebay::{Event, Out, Server, Service};
 
 const SHARDS: usize = 8;
@@ -91,6 +91,57 @@ fn messages_reach_their_shard_also_while_a_server_drains() {
         );
         assert!(fates.received == BATONS as u64 + events.iter().sum::<u64>(), "{policy}: {events:?} of {fates:?}");
     }
+}
+
+/// Each shard is told once, at the start, and notes the number that it is told.
+#[derive(Clone, Default)]
+struct Told {
+    numbers: Arc<Mutex<Vec<(usize, usize)>>>,
+    teller: Arc<Mutex<Option<Teller<usize>>>>,
+}
+
+impl Service for Told {
+    type Ticket = ();
+    type Shard = ();
+    type Message = usize;
+
+    const SHARDS: usize = SHARDS;
+
+    fn shard(&self, _: usize) {}
+
+    fn started(&self, teller: &Teller<usize>) {
+        (0..SHARDS).for_each(|shard| teller.tell(shard, shard + 1).expect("there is room"));
+        *self.teller.lock().expect("no panic") = Some(teller.clone());
+    }
+
+    async fn handle(&self, (): &mut (), event: Event<'_, (), usize>, out: &mut Out<'_, usize>) {
+        if let Event::Message(number) = event {
+            self.numbers.lock().expect("no panic").push((out.shard(), number));
+        }
+    }
+}
+
+// Does a service reach its shards before the first request, from within the call and with the
+// teller that it keeps, also below a wrapper?
+#[test]
+fn a_service_reaches_its_shards_before_the_first_request() {
+    let service = Told::default();
+    let server = Running::on(bound(&[]), Once::new(service.clone()));
+    let numbers = || service.numbers.lock().expect("no panic").clone();
+    await_until(|| numbers().len() == SHARDS, "shards are not told");
+    let teller = service.teller.lock().expect("no panic").take().expect("it has started");
+    teller.tell(3, 100).expect("there is room");
+    await_until(|| numbers().len() > SHARDS, "a shard is not told");
+    let mut told = numbers();
+    told.sort_unstable();
+    let first: Vec<_> = (0..SHARDS).map(|shard| (shard, shard + 1)).collect();
+    let mut expected = [first, vec![(3, 100)]].concat();
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+    let fates = server.stop().totals.fates;
+    assert_eq!((fates.received, fates.no_reply), (SHARDS as u64 + 1, SHARDS as u64 + 1));
+    // One that has stopped takes no more.
+    assert!(teller.tell(3, 101).is_err());
 }
 
 /// Each shard counts the requests whose second byte is 1, also those of servers before. A reply has

@@ -4,7 +4,7 @@
 
 use crate::support::prelude::*;
 use forebay::fate::Refused;
-use forebay::handler::Served;
+use forebay::handler::{Served, Teller};
 use forebay::server::ServeError;
 use forebay::{Event, Out, Service};
 use std::future::Future;
@@ -309,8 +309,27 @@ impl Service for Unmade {
     async fn handle(&self, (): &mut (), _: Event<'_>, _: &mut Out<'_>) {}
 }
 
+/// A service that fails once its shards are made.
+struct Unstarted;
+
+impl Service for Unstarted {
+    type Ticket = ();
+    type Shard = ();
+    type Message = std::convert::Infallible;
+
+    fn shard(&self, _: usize) {}
+
+    fn started(&self, _: &Teller<Self::Message>) {
+        resume_unwind(Box::new("no thread for it"))
+    }
+
+    async fn handle(&self, (): &mut (), _: Event<'_>, _: &mut Out<'_>) {}
+}
+
 #[test]
 fn a_server_whose_shards_cannot_be_made_does_not_begin() {
     let Err(ServeError::Unavailable(said)) = bound(&[]).run(&Unmade) else { panic!("it serves") };
     assert_eq!(said, "the service cannot make a shard: it panicked: no memory for it");
+    let Err(ServeError::Unavailable(said)) = bound(&[]).run(&Unstarted) else { panic!("it serves") };
+    assert_eq!(said, "the service cannot make its start: it panicked: no thread for it");
 }
