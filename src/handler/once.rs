@@ -83,6 +83,7 @@ impl<S: Service> Service for Once<S> {
     type Message = S::Message;
 
     const SHARDS: usize = S::SHARDS;
+    const ROOM: usize = S::ROOM;
     const HEARS_STOP: bool = S::HEARS_STOP;
     const TRANSPORT: bool = S::TRANSPORT;
     const CLASS_NAMES: [&'static str; CLASSES] = S::CLASS_NAMES;

@@ -125,8 +125,9 @@ impl<T> Admitted<T> {
     /// independent. Flows whose keys hash to the same shard take turns as one.
     ///
     /// A request whose flow is busy is set aside: it keeps a packet but no worker, and its deadline
-    /// and `--max-wait` still count. There is room for 64 requests of one flow and, with the
-    /// default `--room`, for 288 per worker over all flows. A request without room ends as
+    /// and `--max-wait` still count. There is room for 64 requests of one flow, or for
+    /// [`Service::ROOM`](super::Service::ROOM). With the default `--room` there is room for 288 per
+    /// worker over all flows. A request without room ends as
     /// `shed_queue_full`.
     ///
     /// ```

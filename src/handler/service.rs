@@ -2,6 +2,7 @@
 
 use super::{Admitted, Arrival, Handler, Out, Rejected, Reply, Request, Served, Teller, Unserved};
 use crate::fate::{self, CLASSES};
+use crate::sched::bounds::SET_ASIDE_OF_SHARD;
 use crate::shards::Sharded;
 use std::convert::Infallible;
 use std::future::Future;
@@ -67,6 +68,12 @@ pub trait Service: Sync {
     /// The number of shards, at most 65,536. The more shards, the fewer requests wait for others of
     /// their shard. With 0, each request gets a new state of its own.
     const SHARDS: usize = 1_024;
+
+    /// The most requests that wait for one shard while it serves another: 64 by default, and 65,535
+    /// at most. All shards together have the room that [`Admitted::flow`] says. One more ends as
+    /// `shed_queue_full`. With a larger room, a sender may send more at once, and may take the
+    /// places of others.
+    const ROOM: usize = SET_ASIDE_OF_SHARD;
 
     /// Whether each shard gets [`Event::Stopping`] when a drain begins, at a stop and before a
     /// hand-over. The shard can then close sessions, or [hand their state over](Out::hand_over).

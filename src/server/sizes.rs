@@ -10,7 +10,7 @@ use crate::metrics::{CLASS_BYTES, Track, UnfinishedRequests};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
-use crate::sched::bounds::{SET_ASIDE_OF_SHARD, WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
+use crate::sched::bounds::{WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
 use crate::server::path::packet::{Packet, PacketBody};
 use crate::shards::{Bounds, Turns};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -51,12 +51,12 @@ pub(super) fn slots(config: &Config) -> usize {
     packets(config) + config.workers
 }
 
-/// What bounds the shards of a server with so many `sockets`.
-pub(super) fn shards(config: &Config, sockets: usize) -> Bounds {
+/// What bounds the shards of a server with so many `sockets`. A shard has this `room`.
+pub(super) fn shards(config: &Config, room: usize, sockets: usize) -> Bounds {
     Bounds {
         packets: packets(config),
         set_aside: config.workers * set_aside_per_worker(config.room),
-        set_aside_of_shard: SET_ASIDE_OF_SHARD,
+        set_aside_of_shard: room.min(u16::MAX.into()),
         sockets,
         workers: config.workers + 1,
     }

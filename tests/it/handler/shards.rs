@@ -49,6 +49,47 @@ impl Service for Counting {
     }
 }
 
+/// One shard with room for `ROOM` requests. It serves none until it may.
+#[derive(Clone, Default)]
+struct Narrow<const ROOM: usize>(Arc<AtomicBool>);
+
+impl<const ROOM: usize> Service for Narrow<ROOM> {
+    type Ticket = ();
+    type Shard = ();
+    type Message = std::convert::Infallible;
+
+    const SHARDS: usize = 1;
+    const ROOM: usize = ROOM;
+
+    fn shard(&self, _: usize) {}
+
+    async fn handle(&self, (): &mut (), _: Event<'_>, _: &mut Out<'_>) {
+        while !self.0.load(Ordering::SeqCst) {
+            sleep(Nanos::from_millis(1)).await;
+        }
+    }
+}
+
+/// How many of a burst of `BURST` requests a shard with this room does not serve.
+fn turned_away<const ROOM: usize>() -> u64 {
+    const BURST: u64 = 151;
+    let service = Narrow::<ROOM>::default();
+    let server = Running::on(bound(&[("workers", "2")]), service.clone());
+    let client = client(&server);
+    (0..BURST).for_each(|_| _ = client.send(b"burst").expect("the server's port is open"));
+    await_until(|| fates(&latency(server.admin)).received == BURST, "the burst does not come");
+    service.0.store(true, Ordering::SeqCst);
+    let fates = server.quiescent(BURST);
+    assert_eq!(fates.no_reply + fates.shed_queue_full, BURST, "{fates:?}");
+    fates.shed_queue_full
+}
+
+// Does a shard hold as many requests as its service chooses, beside the one that it serves?
+#[test]
+fn the_room_of_a_shard_is_the_services_choice() {
+    assert_eq!([turned_away::<64>(), turned_away::<150>(), turned_away::<{ usize::MAX }>()], [86, 0, 0]);
+}
+
 // Is no count lost if requests of a shard come at the same time? Do requests that panic or stall
 // not count?
 #[test]
