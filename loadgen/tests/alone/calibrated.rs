@@ -1,7 +1,7 @@
 //! Does `loadgen calibrate` make a file that is read back, with times that a machine can have?
 
 use crate::alone::alone;
-use forebay::inside::emulation::overheads::Overheads;
+use forebay::inside::emulation::overheads::{self, Overheads};
 use forebay::time::Nanos;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn what_is_measured_is_read_back() {
     let ran = Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).arg(&path).output().expect("it runs");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("quartiles") && said.contains("--overheads file:"), "{ran:?}");
-    let overheads: Overheads = format!("file:{}", path.display()).parse().expect("overheads");
+    let overheads = overheads::read(&format!("file:{}", path.display())).expect("overheads");
     let Overheads { receive, send, wake, checkpoint, look, yield_, serial, contend, .. } = overheads;
     let ns = Nanos::new;
     // Steps of one thread, where a busy host is in the quartiles above the median. The least are a
