@@ -34,7 +34,7 @@ use handed_over::Parts;
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::timeout;
 
@@ -66,6 +66,10 @@ pub(crate) struct Events {
     due: Box<[AtomicU64]>,
     /// The shards that have messages and no event in progress; each at most once.
     listed: ArrayQueue<u32>,
+    /// The shard from which [`Events::fire`] goes through the timers: the first one for which there
+    /// was no packet.
+    // Ordering: relaxed. It decides about the order only.
+    first: AtomicUsize,
     /// Timers up to this time, in ns, may fire.
     allowed: AtomicU64,
     alarm: Alarm,
@@ -103,6 +107,7 @@ impl Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
             listed: ArrayQueue::new(shards.max(1)),
+            first: AtomicUsize::new(0),
             allowed: AtomicU64::new(NEVER),
             alarm: Alarm::new(),
             outside: Arc::clone(outside),
@@ -201,7 +206,7 @@ impl Events {
     /// Calls `begin` for each shard for which something is due at `now` and [allowed], unless an
     /// event of the shard is in progress. The arguments are the shard, and whether messages wait
     /// there. `begin` returns whether it has begun an event; if so, call [`Events::fired`] at the
-    /// event's end.
+    /// event's end. If not, the others wait for the next call.
     ///
     /// [allowed]: Events::allow
     pub(crate) fn fire(&self, now: Nanos, mut begin: impl FnMut(u32, bool) -> bool) {
@@ -223,20 +228,25 @@ impl Events {
         if self.alarm.next.load(Ordering::Relaxed) > until.get() {
             return self.alarm.hold(now);
         }
-        self.alarm.release();
         // Ordering: see the head of this file.
         self.alarm.next.swap(NEVER, Ordering::SeqCst);
-        let mut next = NEVER;
-        for (shard, due) in self.due.iter().enumerate() {
-            let shard_due = due.load(Ordering::SeqCst);
-            if shard_due > until.get() {
-                next = next.min(shard_due);
-                continue;
+        let (mut next, first) = (NEVER, self.first.load(Ordering::Relaxed));
+        for shard in (first..self.due.len()).chain(0..first) {
+            let due = self.due[shard].load(Ordering::SeqCst);
+            if due > until.get() {
+                next = next.min(due);
+            } else if !self.fire_one(shard as u32, lock(&self.shards[shard]), |shard| begin(shard, false)) {
+                // This function is called again in each turn of a worker. While there is no packet,
+                // it must not go through all shards each time.
+                self.first.store(shard, Ordering::Relaxed);
+                next = next.min(now.get());
+                break;
             }
-            self.fire_one(shard as u32, lock(&self.shards[shard]), |shard| begin(shard, false));
         }
         if next <= now.get() {
             self.alarm.hold(now);
+        } else {
+            self.alarm.release();
         }
         self.alarm.lower(next);
     }

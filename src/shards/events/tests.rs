@@ -226,6 +226,31 @@ fn messages_come_in_order_and_before_the_news_of_a_stop() {
     assert_eq!((events.tell(0, 1), events.is_due(US(2))), (Err(1), false));
 }
 
+// While there are few packets, does a look end at the first shard that gets none, and does the next
+// look begin there? So what a look takes does not grow with the number of timers that are due.
+#[test]
+fn a_look_ends_where_there_is_no_packet() {
+    const SHARDS: u32 = 1_000;
+    let events = events(SHARDS as usize);
+    (0..SHARDS).for_each(|shard| _ = events.set(shard, 0, Some(US(10))));
+    let (mut begun, mut refused) = (Vec::new(), 0);
+    while begun.len() < SHARDS as usize {
+        let packets = begun.len() + 3;
+        events.fire(US(10), |shard, _| {
+            let fits = begun.len() < packets;
+            if fits {
+                begun.push(shard);
+            } else {
+                refused += 1;
+            }
+            fits
+        });
+        assert!(events.is_due(US(10)) || begun.len() == SHARDS as usize);
+    }
+    assert!(begun.iter().copied().eq(0..SHARDS), "in turn: {begun:?}");
+    assert_eq!(refused, SHARDS / 3, "once in each look");
+}
+
 // While threads send messages to shards, is no message lost, and no worker woken without need?
 // Method: a worker that comes only when it is woken.
 #[test]
