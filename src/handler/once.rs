@@ -84,6 +84,7 @@ impl<S: Service> Service for Once<S> {
 
     const SHARDS: usize = S::SHARDS;
     const ROOM: usize = S::ROOM;
+    const HEARS_START: bool = S::HEARS_START;
     const HEARS_STOP: bool = S::HEARS_STOP;
     const TRANSPORT: bool = S::TRANSPORT;
     const CLASS_NAMES: [&'static str; CLASSES] = S::CLASS_NAMES;

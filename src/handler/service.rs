@@ -75,6 +75,11 @@ pub trait Service: Sync {
     /// places of others.
     const ROOM: usize = SET_ASIDE_OF_SHARD;
 
+    /// Whether each shard gets [`Event::Starting`], once, before everything else that it gets. The
+    /// shard can then set its first timers. A request that comes earlier than this event counts its
+    /// CPU time.
+    const HEARS_START: bool = false;
+
     /// Whether each shard gets [`Event::Stopping`] when a drain begins, at a stop and before a
     /// hand-over. The shard can then close sessions, or [hand their state over](Out::hand_over).
     /// The event comes after waiting messages.
@@ -108,7 +113,8 @@ pub trait Service: Sync {
 
     /// Called once, when the shards are made, and before the first request. With the `teller` a
     /// service can tell shards what they begin with, or give it to a thread of its own. What it
-    /// tells here arrives once workers run; a request may come to its shard before. If it panics,
+    /// tells here arrives once workers run; a request may come to its shard before, but not before
+    /// [`Event::Starting`]. If it panics,
     /// [`Server::run`](crate::server::Server::run) returns an error.
     fn started(&self, teller: &Teller<Self::Message>) {
         let _ = teller;
@@ -170,6 +176,8 @@ pub enum Event<'a, T = (), M = Infallible> {
     Panicked,
     /// What this shard of the predecessor [handed over](Out::hand_over).
     HandedOver(Vec<u8>),
+    /// The server starts; see [`Service::HEARS_START`].
+    Starting,
     /// The server stops, or hands its sockets over; see [`Service::HEARS_STOP`].
     Stopping,
 }
@@ -177,6 +185,7 @@ pub enum Event<'a, T = (), M = Infallible> {
 impl<H: Service> Sharded for H {
     type State = H::Shard;
     const SHARDS: usize = H::SHARDS;
+    const HEARS_START: bool = H::HEARS_START;
     const HEARS_STOP: bool = H::HEARS_STOP;
 
     fn state(&self, number: usize) -> H::Shard {

@@ -12,7 +12,7 @@ mod states;
 mod turns;
 
 pub(crate) use events::{Due, Events};
-pub(crate) use turns::{Entered, Turns};
+pub(crate) use turns::{Entered, FullShards, Turns};
 
 use crate::runtime::continuation::Outside;
 use crate::time::Nanos;
@@ -47,6 +47,9 @@ pub(crate) trait Sharded {
 
     /// Whether shards have state, and get and send more than requests and replies.
     const KEEPS: bool = Self::SHARDS > 0;
+
+    /// Whether shards hear of the start.
+    const HEARS_START: bool;
 
     /// Whether shards hear of a stop.
     const HEARS_STOP: bool;
@@ -83,10 +86,14 @@ impl<J, H: Sharded> Room<J, H> {
     pub(crate) fn new(service: &H, outside: &Arc<Outside>, bounds: Bounds) -> Room<J, H> {
         const { assert!(H::SHARDS <= SHARDS_MAX, "Service::SHARDS is at most 65,536") };
         let count = if H::KEEPS { H::SHARDS } else { STATELESS };
+        let events = Events::new(H::SHARDS, outside);
+        if H::HEARS_START {
+            events.start();
+        }
         Room {
             turns: Turns::new(count, &bounds),
             states: States::new((0..H::SHARDS).map(|number| service.state(number))),
-            events: Arc::new(Events::new(H::SHARDS, outside)),
+            events: Arc::new(events),
             horizon: Horizon::new(bounds.sockets, bounds.workers),
         }
     }
@@ -158,6 +165,12 @@ impl<J, H: Sharded> Room<J, H> {
         if H::KEEPS {
             self.states.give_back(shard, state);
         }
+    }
+
+    /// Whether `shard` has not heard of the start yet.
+    #[inline]
+    pub(crate) fn is_to_start(&self, shard: Option<u32>) -> bool {
+        H::HEARS_START && self.events_of(shard).is_some_and(|(events, shard)| events.is_to_start(shard))
     }
 
     /// A state for one request of a service that keeps none.

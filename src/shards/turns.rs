@@ -18,7 +18,7 @@ use crate::runtime::continuation::lock;
 use crossbeam_utils::CachePadded;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Who has each shard of one server, and who waits for it; `J` is what is set aside.
@@ -34,6 +34,10 @@ pub(crate) struct Turns<J> {
     set_aside: CachePadded<AtomicUsize>,
     room: usize,
     room_of_shard: usize,
+    /// How many requests found their shard full, and the shard of the last one.
+    // Ordering: relaxed throughout, for a line of the log.
+    found_full: AtomicU64,
+    last_full: AtomicU32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +46,15 @@ struct ShardQueue {
     /// How many requests are set aside, and the numbers of the packets of the first and the last.
     waiting: u16,
     ends: [u32; 2],
+}
+
+/// The requests that found their shard full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FullShards {
+    /// How many there were.
+    pub(crate) count: u64,
+    /// The shard of the last one.
+    pub(crate) last: u64,
 }
 
 /// What became of a request that came to its shard.
@@ -65,6 +78,8 @@ impl<J> Turns<J> {
             set_aside: CachePadded::default(),
             room: bounds.set_aside,
             room_of_shard: bounds.set_aside_of_shard,
+            found_full: AtomicU64::new(0),
+            last_full: AtomicU32::new(0),
         }
     }
 
@@ -95,27 +110,32 @@ impl<J> Turns<J> {
     /// Brings `job`, which lives in the packet of this number, to its shard. An `event` from
     /// no datagram is set aside without room, too: a shard has one at a time.
     pub(crate) fn enter(&self, shard: u32, number: usize, event: bool, job: J) -> Entered<J> {
-        let mut shard = self.shard(shard);
-        if !shard.busy {
-            shard.busy = true;
+        let mut queue = self.shard(shard);
+        if !queue.busy {
+            queue.busy = true;
             return Entered::Served(job);
         }
         let all = self.set_aside.fetch_add(1, Ordering::Relaxed);
-        if !event && (usize::from(shard.waiting) >= self.room_of_shard || all >= self.room) {
+        let is_full = usize::from(queue.waiting) >= self.room_of_shard;
+        if !event && (is_full || all >= self.room) {
             self.set_aside.fetch_sub(1, Ordering::Relaxed);
+            if is_full {
+                self.found_full.fetch_add(1, Ordering::Relaxed);
+                self.last_full.store(shard, Ordering::Relaxed);
+            }
             return Entered::Full(job);
         }
         *lock(&self.places[number].0) = Some(job);
-        let [_, last] = shard.ends;
+        let [_, last] = queue.ends;
         let place = number as u32;
-        match shard.waiting {
-            0 => shard.ends = [place; 2],
+        match queue.waiting {
+            0 => queue.ends = [place; 2],
             _ => {
                 self.places[last as usize].1.store(place, Ordering::Relaxed);
-                shard.ends[1] = place;
+                queue.ends[1] = place;
             }
         }
-        shard.waiting += 1;
+        queue.waiting += 1;
         Entered::SetAside
     }
 
@@ -133,6 +153,13 @@ impl<J> Turns<J> {
         let (job, next) = &self.places[shard.ends[0] as usize];
         shard.ends[0] = next.load(Ordering::Relaxed);
         lock(job).take()
+    }
+
+    /// How many requests were turned away because their shard was full, and the shard of the last
+    /// one.
+    pub(crate) fn full_shards(&self) -> FullShards {
+        let [count, last] = [self.found_full.load(Ordering::Relaxed), self.last_full.load(Ordering::Relaxed).into()];
+        FullShards { count, last }
     }
 
     /// Requests that are set aside.
@@ -219,6 +246,8 @@ mod tests {
         let fitting = |shard: u32| (0..100).filter(|number| fits(shard, shard as usize * 100 + number)).count();
         assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
         assert_eq!(turns.set_aside(), 32);
+        // The last one has room of its own.
+        assert_eq!(turns.full_shards(), FullShards { count: 4 * 91, last: 3 });
     }
 
     // Do senders without a key spread, by their hosts and by their ports, each always to the same

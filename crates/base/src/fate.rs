@@ -293,7 +293,7 @@ labels! {
     #[cfg_attr(doc, doc(hidden))] ShardEvent {
         /// Timers of the shard are due.
         Timer = "timer",
-        /// Messages to the shard wait, or the notice that the server stops.
+        /// Messages to the shard wait, or the notice that the server starts or stops.
         Message = "message",
     }
     /// What happened to a datagram that a shard sent besides its replies.

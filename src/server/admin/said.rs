@@ -4,6 +4,7 @@
 use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::metrics::{Counts, Decision, GivenUp};
 use crate::sched::Recent;
+use crate::shards::FullShards;
 use crate::time::{Nanos, Onset, QUIET, Turn};
 
 /// Workers count as saturated above this utilisation over ten seconds. The policy `auto` uses the
@@ -26,6 +27,10 @@ const GIVEN_UP: [[&str; 2]; 2] = [
     ],
 ];
 
+/// The log message when a shard is full.
+const SHARD_FULL: &str =
+    "a shard is full, and its requests are turned away: /slow says what holds it up, `Service::ROOM` is its room";
+
 /// Interval between calls of [`Said::say`]. On a busy host they come late; a call that is later
 /// than [`LATE`] is logged as a pause.
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -40,9 +45,14 @@ pub(crate) struct Said {
     kernel_dropped: u64,
     saturated: Onset,
     turning_away: Onset,
+    full_shards: Onset,
     given_up: [Onset; 2],
     /// How many requests had been turned away before the current problem began.
     turned_away: u64,
+    /// How many requests have found their shard full, and how many had before the current problem
+    /// began.
+    found_full: u64,
+    found_full_before: u64,
     /// The errors of receiving in the last second and in the one before.
     receive_errors: [Option<String>; 2],
     decision: Option<Decision>,
@@ -108,6 +118,21 @@ impl Said {
                 tracing::warn!(utilisation, queued, "saturated: the workers have no time left, and requests wait");
             }
             Some(Turn::Ends) => tracing::info!("no longer saturated: the workers have had idle time for 10 s"),
+            None => {}
+        }
+    }
+
+    /// Logs the shard when requests are turned away because it is full, and when this ends.
+    pub(crate) fn say_full_shards(&mut self, FullShards { count, last }: FullShards, now: Nanos) {
+        let before = std::mem::replace(&mut self.found_full, count);
+        match self.full_shards.see(count > before, QUIET, now) {
+            Some(Turn::Begins) => {
+                self.found_full_before = before;
+                tracing::warn!(count = count - before, shard = last, "{SHARD_FULL}");
+            }
+            Some(Turn::Ends) => {
+                tracing::info!(count = count - self.found_full_before, "no shard has been full for 10 s");
+            }
             None => {}
         }
     }
@@ -235,6 +260,23 @@ mod tests {
         assert_eq!(lines.len(), expected.len(), "{log}");
         assert!(lines.iter().zip(expected).all(|(line, part)| line.contains(part)), "{log}");
         assert!(lines[0].contains("count=3") && lines[1].contains("count=1"), "{log}");
+    }
+
+    // Is a full shard named when it begins to turn requests away, and is their number told at the
+    // end?
+    #[test]
+    fn a_full_shard_is_two_lines_in_the_log() {
+        let mut said = Said::default();
+        let log = logged(|| {
+            for second in 0..30 {
+                let full = FullShards { count: [0, 7, 9][usize::min(second as usize / 4, 2)], last: 5 };
+                said.say_full_shards(full, Nanos::from_secs(second));
+            }
+        });
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.len(), 2, "{log}");
+        assert!(lines[0].contains("a shard is full") && lines[0].contains("count=7 shard=5"), "{log}");
+        assert!(lines[1].contains("no shard has been full for 10 s") && lines[1].contains("count=9"), "{log}");
     }
 
     // When requests begin to be shed or dropped, is there one line with their fates? After ten

@@ -1,8 +1,8 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
-//! each once? Is nothing lost before a stop, and does each hear of that? Does the state that a
-//! shard hands over come to the successor's shard? Method: a service and its successor in virtual
-//! time, beside a model of what is due. Requests, policies, a hand-over and a stop are drawn from a
-//! seed.
+//! each once? Does each hear of the start before all that, and of the stop? Is nothing lost before
+//! a stop? Does the state that a shard hands over come to the successor's shard? Method: a service
+//! and its successor in virtual time, beside a model of what is due. Requests, policies, a hand-over
+//! and a stop are drawn from a seed.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
@@ -30,6 +30,8 @@ enum Flaw {
     Untold,
     /// Two messages change places.
     Swapped,
+    /// A shard takes no note of the start.
+    Unstarted,
     /// A shard hands nothing over.
     Forgotten,
     /// What the shards hand over comes twice.
@@ -44,6 +46,7 @@ struct Model {
     /// The number of the last message sent and handled, by sender and receiver.
     told: [[(u64, u64); SHARDS]; SHARDS],
     served: [bool; SHARDS],
+    started: [bool; SHARDS],
     stopped: [bool; SHARDS],
     /// What each shard of the predecessor handed over, until it has come.
     before: [Option<u64>; SHARDS],
@@ -130,6 +133,7 @@ impl Service for Sharded {
     type Message = (usize, u64);
 
     const SHARDS: usize = SHARDS;
+    const HEARS_START: bool = true;
     const HEARS_STOP: bool = true;
 
     fn shard(&self, number: usize) -> (usize, u64) {
@@ -147,6 +151,8 @@ impl Service for Sharded {
         let before = std::mem::replace(&mut self.model().served[place], true);
         self.must(!before, "a shard has two events at a time");
         let _turn = Turn(self, place);
+        let has_begun = self.model().started[shard] != matches!(event, handler::Event::Starting);
+        self.must(has_begun, "a shard hears of the start late, or twice");
         match event {
             handler::Event::Datagram(request) => self.act(shard, &request, out).await,
             handler::Event::Timer { key, due } => {
@@ -171,6 +177,10 @@ impl Service for Sharded {
                 };
                 self.must(number == handled, "a message comes twice, or not in order");
                 checkpoint().await;
+            }
+            handler::Event::Starting => {
+                checkpoint().await;
+                self.model().started[shard] = self.flaw != Some(Flaw::Unstarted);
             }
             handler::Event::Panicked => unreachable!("nothing is done aside"),
             handler::Event::Stopping => {
@@ -226,10 +236,11 @@ fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<Left
     let trouble = || service.model().trouble.clone();
     let run = explore_service(&scenario, &service, &trouble, None, None)?;
     service.overdue(Nanos::MAX).map_or(Ok(()), Err)?;
-    let deaf = service.model().stopped.iter().position(|stopped| !stopped);
-    match deaf {
-        None => Ok((service.model().left, run.handed_over)),
-        Some(shard) => Err(format!("shard {shard} does not hear of the stop")),
+    let model = service.model();
+    let hears = |shard: &usize| model.started[*shard] && model.stopped[*shard];
+    match (0..SHARDS).find(|shard| !hears(shard)) {
+        None => Ok((model.left, run.handed_over)),
+        Some(shard) => Err(format!("shard {shard} does not hear of the start and the stop")),
     }
 }
 
@@ -248,6 +259,7 @@ fn every_twin_of_a_service_is_caught() {
         (Flaw::Unarmed, "not armed"),
         (Flaw::Untold, "lost"),
         (Flaw::Swapped, "not in order"),
+        (Flaw::Unstarted, "the start late"),
         (Flaw::Forgotten, "state is lost"),
         (Flaw::Repeated, "its own twice"),
     ] {

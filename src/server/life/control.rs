@@ -259,6 +259,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, 
         let queued = self.shared.queue_lengths().into_iter().chain(self.shared.deque_lengths()).sum();
         let mut said = lock(&self.said);
         said.say(self.bound.board.metrics.counts(), dropped, now);
+        said.say_full_shards(self.common.serving.room.turns.full_shards(), now);
         said.say_given_up(self.given_up(), now);
         said.say_saturated(recent, self.bound.config.workers, queued, now);
         // A worker whose receive failed must try again: nothing else would ever wake it.

@@ -78,9 +78,12 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         let state = own.as_mut().or(held.shared.as_deref_mut());
         let state = state.expect("a request has a shard, whose requests are served one at a time");
         let body = held.packet.as_mut().expect("only the end takes the packet out");
-        if body.envelope.is_event::<H>() {
-            self.fire(state, body).await;
-        } else {
+        let is_event = body.envelope.is_event::<H>();
+        if is_event || self.room.is_to_start(body.shard) {
+            // Before a request that came first, the notice of the start, and nothing else.
+            self.fire(state, body, if is_event { DUE_MAX } else { 1 }).await;
+        }
+        if !is_event {
             let (most, taken_at) = self.most_bytes(&body.envelope);
             let events = self.room.events_of(body.shard);
             let (request, place, class) = body.parts();
@@ -106,13 +109,14 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         packet
     }
 
-    /// Handles what a shard is to get beside datagrams.
-    async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>) {
+    /// Handles at most `most` of the things that a shard is to get beside datagrams.
+    async fn fire(&self, state: &mut H::Shard, body: &mut PacketBody<H::Ticket>, most: usize) {
         let events = self.room.events_of(body.shard);
         let mut out = Out { reply: Reply::new(&mut []), events, way: self.way(), messages: PhantomData };
         out.reply.class = Some(&mut body.envelope.class);
-        for _ in 0..DUE_MAX {
+        for _ in 0..most {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
+                Some(Due::Starting) => Event::Starting,
                 Some(Due::Timer(key, due)) => Event::Timer { key, due: clock::instant(due) },
                 Some(Due::Message(message)) => event_of(message),
                 Some(Due::Stopping) => Event::Stopping,

@@ -1,5 +1,5 @@
 //! Events: what shards get besides datagrams. These are timers that are due, messages, and the
-//! notice that the server stops.
+//! notices that the server starts and stops.
 //!
 //! One event delivers all that is due for a shard. It waits for its turn in the shard as a request
 //! does, and takes what is due when it begins. So a timer that its shard has stopped or moved in
@@ -50,6 +50,8 @@ const NEVER: u64 = u64::MAX;
 /// One thing that is delivered to a shard besides datagrams.
 #[derive(Debug)]
 pub(crate) enum Due {
+    /// The server starts.
+    Starting,
     /// The time of this key has come.
     Timer(u64, Nanos),
     /// A message to the shard.
@@ -86,6 +88,8 @@ struct ShardEvents {
     /// The same pairs, in the order of the times.
     order: BTreeSet<(Nanos, u64)>,
     messages: VecDeque<Box<dyn Any + Send>>,
+    /// Whether the shard is still to be told that the server starts, or stops.
+    starting: bool,
     stopping: bool,
     /// Whether an event of this shard is in progress.
     fires: bool,
@@ -165,6 +169,22 @@ impl Events {
         let timers = self.alarm.next.load(Ordering::Relaxed) <= now.get();
         let due = timers && !self.alarm.stopped.load(Ordering::Relaxed) || !self.listed.is_empty();
         due && !self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Lets each shard get the notice that the server starts, before anything else. Call this
+    /// before the workers run.
+    pub(crate) fn start(&self) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let mut own = lock(shard);
+            own.starting = true;
+            self.publish(number as u32, &mut own);
+        }
+    }
+
+    /// Whether `shard` has not been told yet that the server starts. If so, it is what
+    /// [`Events::next`] returns.
+    pub(crate) fn is_to_start(&self, shard: u32) -> bool {
+        lock(&self.shards[shard as usize]).starting
     }
 
     /// Number of shards that have messages and no event in progress.
@@ -309,10 +329,13 @@ impl Events {
         self.alarm.changed.notify_one();
     }
 
-    /// Takes the next thing that is due for `shard` at `now`: messages first, then timers. Once
-    /// timers are stopped, the notice of the stop comes last.
+    /// Takes the next thing that is due for `shard` at `now`: the notice of the start, messages,
+    /// then timers. Once timers are stopped, the notice of the stop comes last.
     pub(crate) fn next(&self, shard: u32, now: Nanos) -> Option<Due> {
         let mut own = lock(&self.shards[shard as usize]);
+        if std::mem::take(&mut own.starting) {
+            return Some(Due::Starting);
+        }
         if let Some(message) = own.messages.pop_front() {
             return Some(Due::Message(message));
         }
@@ -342,7 +365,7 @@ impl Events {
         let first = own.order.first().map_or(NEVER, |(when, _)| when.get());
         self.due[shard as usize].store(first, Ordering::SeqCst);
         self.alarm.lower(first);
-        if !own.is_listed && (!own.messages.is_empty() || own.stopping) {
+        if !own.is_listed && (own.starting || !own.messages.is_empty() || own.stopping) {
             own.is_listed = true;
             let pushed = self.listed.push(shard);
             debug_assert!(pushed.is_ok(), "there is a place for each shard");

@@ -251,6 +251,32 @@ fn a_look_ends_where_there_is_no_packet() {
     assert_eq!(refused, SHARDS / 3, "once in each look");
 }
 
+// Does each shard get the notice of the start once, before a message that came earlier, and before
+// one that it is told in its first event?
+#[test]
+fn the_notice_of_the_start_comes_first() {
+    let events = events(3);
+    events.tell(1, 8_u64).expect("there is room");
+    events.start();
+    let mut begun = Vec::new();
+    // There is one packet.
+    events.fire(US(1), |shard, kind| {
+        begun.push((shard, kind));
+        begun.len() < 2
+    });
+    assert_eq!((&begun[..], events.listed()), (&[(1, true), (0, true)][..], 2), "the others wait for packets");
+    events.tell(1, 9_u64).expect("there is room");
+    assert!(events.is_to_start(1) && matches!(events.next(1, US(1)), Some(Due::Starting)) && !events.is_to_start(1));
+    assert_eq!([message(&events, 1), message(&events, 1), message(&events, 1)], [Some(8), Some(9), None]);
+    events.fired(1);
+    events.fire(US(1), |_, _| true);
+    for shard in [0, 2] {
+        assert!(matches!(events.next(shard, US(1)), Some(Due::Starting)) && events.next(shard, US(1)).is_none());
+        events.fired(shard);
+    }
+    assert!(!events.is_due(US(1)), "once");
+}
+
 // While threads send messages to shards, is no message lost, and no worker woken without need?
 // Method: a worker that comes only when it is woken.
 #[test]

@@ -144,6 +144,71 @@ fn a_service_reaches_its_shards_before_the_first_request() {
     assert!(teller.tell(3, 101).is_err());
 }
 
+/// Each shard notes what it gets. There are more of them than packets, so some hear of the start
+/// late.
+#[derive(Clone, Default)]
+struct Noting {
+    noted: Arc<Mutex<BTreeMap<usize, Vec<u8>>>>,
+}
+
+const MANY: usize = 16_384;
+
+impl Service for Noting {
+    type Ticket = ();
+    type Shard = ();
+    type Message = ();
+
+    const SHARDS: usize = MANY;
+    const HEARS_START: bool = true;
+
+    fn shard(&self, _: usize) {}
+
+    fn started(&self, teller: &Teller<()>) {
+        teller.tell(MANY - 1, ()).expect("there is room");
+    }
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::default().shard(MANY as u32 - u32::from(arrival.bytes()[0])))
+    }
+
+    async fn handle(&self, (): &mut (), event: Event<'_, (), ()>, out: &mut Out<'_, ()>) {
+        let what = match event {
+            Event::Starting => b's',
+            Event::Timer { .. } => b't',
+            Event::Message(()) => b'm',
+            Event::Datagram(_) => b'd',
+            _ => unreachable!("there are no other events"),
+        };
+        self.noted.lock().expect("no panic").entry(out.shard()).or_default().push(what);
+        if what == b's' {
+            out.at(0, clock::instant(clock::now())).expect("there is room");
+        }
+    }
+}
+
+// Does each shard hear of the start before it gets anything else, also if a request waits in the
+// socket when the workers begin, and below a wrapper? Can it set a timer then?
+#[test]
+fn each_shard_hears_of_the_start_first() {
+    for policy in policies() {
+        let service = Noting::default();
+        let bound = bound(&sized(policy, 4));
+        let client = client_of(bound.udp_address());
+        // To the last shards.
+        (1..=SHARDS as u8).for_each(|shard| assert_eq!(client.send(&[shard, 0]).expect("it is bound"), 2));
+        let server = Running::on(bound, Once::new(service.clone()));
+        let noted = || service.noted.lock().expect("no panic").clone();
+        await_until(|| noted().values().flatten().count() == 2 * MANY + SHARDS + 1, policy);
+        server.stop();
+        for (shard, mut all) in noted() {
+            assert_eq!(all[0], b's', "{policy}, shard {shard}: {all:?}");
+            all.sort_unstable();
+            let expected = if shard < MANY - SHARDS { &b"st"[..] } else { b"dst" };
+            assert_eq!(all, if shard == MANY - 1 { b"dmst" } else { expected }, "{policy}, shard {shard}");
+        }
+    }
+}
+
 /// Each shard counts the requests whose second byte is 1, also those of servers before. A reply has
 /// the count.
 #[derive(Clone, Default)]

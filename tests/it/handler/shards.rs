@@ -49,7 +49,7 @@ impl Service for Counting {
     }
 }
 
-/// One shard with room for `ROOM` requests. It serves none until it may.
+/// Its shard 2, with room for `ROOM` requests, gets them all. It serves none until it may.
 #[derive(Clone, Default)]
 struct Narrow<const ROOM: usize>(Arc<AtomicBool>);
 
@@ -58,10 +58,14 @@ impl<const ROOM: usize> Service for Narrow<ROOM> {
     type Shard = ();
     type Message = std::convert::Infallible;
 
-    const SHARDS: usize = 1;
+    const SHARDS: usize = 3;
     const ROOM: usize = ROOM;
 
     fn shard(&self, _: usize) {}
+
+    fn admit(&self, _: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).shard(2))
+    }
 
     async fn handle(&self, (): &mut (), _: Event<'_>, _: &mut Out<'_>) {
         while !self.0.load(Ordering::SeqCst) {
@@ -70,14 +74,16 @@ impl<const ROOM: usize> Service for Narrow<ROOM> {
     }
 }
 
-/// How many of a burst of `BURST` requests a shard with this room does not serve.
-fn turned_away<const ROOM: usize>() -> u64 {
+/// How many of a burst of `BURST` requests a shard with this room does not serve. `full` is called
+/// before it serves the others.
+fn turned_away<const ROOM: usize>(full: impl FnOnce()) -> u64 {
     const BURST: u64 = 151;
     let service = Narrow::<ROOM>::default();
     let server = Running::on(bound(&[("workers", "2")]), service.clone());
     let client = client(&server);
     (0..BURST).for_each(|_| _ = client.send(b"burst").expect("the server's port is open"));
     await_until(|| fates(&latency(server.admin)).received == BURST, "the burst does not come");
+    full();
     service.0.store(true, Ordering::SeqCst);
     let fates = server.quiescent(BURST);
     assert_eq!(fates.no_reply + fates.shed_queue_full, BURST, "{fates:?}");
@@ -87,7 +93,31 @@ fn turned_away<const ROOM: usize>() -> u64 {
 // Does a shard hold as many requests as its service chooses, beside the one that it serves?
 #[test]
 fn the_room_of_a_shard_is_the_services_choice() {
-    assert_eq!([turned_away::<64>(), turned_away::<150>(), turned_away::<{ usize::MAX }>()], [86, 0, 0]);
+    let turned_away = [turned_away::<64>(|| {}), turned_away::<150>(|| {}), turned_away::<{ usize::MAX }>(|| {})];
+    assert_eq!(turned_away, [86, 0, 0]);
+}
+
+// Does one line of the log name a shard that is full? Method: this test again, in a process of its
+// own, whose log it reads.
+#[test]
+fn the_log_names_a_full_shard() {
+    const NAME: &str = "handler::shards::the_log_names_a_full_shard";
+    const LOGS_TO: &str = "FOREBAY_TEST_LOGS_TO";
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(path) = env::var_os(LOGS_TO) else {
+        let path = directory.path().join("log");
+        let (code, _, said) = ended(&mut this_as(NAME, LOGS_TO, path.to_str().expect("text")));
+        let log = fs::read_to_string(path).expect("a log");
+        assert_eq!((code, log.matches("a shard is full").count()), (Some(0), 1), "{said}{log}");
+        return;
+    };
+    let file = fs::File::create(&path).expect("a file");
+    tracing_subscriber::fmt().with_writer(Arc::new(file)).with_ansi(false).init();
+    let is_named = || {
+        let log = fs::read_to_string(&path).expect("a log");
+        log.lines().any(|line| line.contains("a shard is full") && line.contains("shard=2"))
+    };
+    turned_away::<64>(|| await_until(is_named, "the log does not name the shard"));
 }
 
 // Is no count lost if requests of a shard come at the same time? Do requests that panic or stall
