@@ -135,8 +135,8 @@ impl Plan {
         };
         let offer = replay.as_ref().map(|replay| replay.offer(&arguments.offer));
         let offer = &offer.unwrap_or_else(|| of_profile(&arguments.offer, &profile));
-        let costs = (overheads, overheads.per_request());
-        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, costs)?;
+        let beside = overheads.per_request();
+        let plan = Plan::of_offer(offer, &defaults, target, workers, time_scale, overheads, beside)?;
         let replayed = replay.as_ref().and_then(|replay| replay.deadline);
         let deadline_us = arguments.deadline.or(replayed).map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
@@ -164,7 +164,8 @@ impl Plan {
         target: SocketAddr,
         workers: Option<u16>,
         time_scale: u64,
-        (overheads, beside): (Overheads, Nanos),
+        overheads: Overheads,
+        beside: Nanos,
     ) -> Result<Plan, Failure> {
         let charged = |workload: Workload| workload.with_time_beside(beside);
         let workload = charged(workload_of(offer));

@@ -41,7 +41,7 @@ pub(super) fn listen(text: &str) -> Result<Vec<SocketAddr>, Refusal> {
         (false, true) => Some(format!("one of {other} and {address} takes all datagrams of the other")),
         (false, false) => None,
     };
-    list(text, (LISTEN_MAX, "addresses"), parse, clash)
+    list(text, LISTEN_MAX, "addresses", parse, clash)
 }
 
 fn same(one: SocketAddr, other: SocketAddr) -> bool {
@@ -70,26 +70,27 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
 /// Parses ports separated by commas; `none` = no port.
 pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
     let parse = |part: &str| number(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"));
-    different(text, (REJECTED_PORTS_MAX, "ports"), parse, "port")
+    different(text, REJECTED_PORTS_MAX, "ports", parse, "port")
 }
 
 /// Parses networks separated by commas; `none` = no network.
 pub(super) fn networks(text: &str) -> Result<Vec<Network>, Refusal> {
     let parse = |part: &str| part.parse().map_err(|refusal| format!("{part:?} is {refusal}"));
-    different(text, (TRUSTED_NETWORKS_MAX, "networks"), parse, "network")
+    different(text, TRUSTED_NETWORKS_MAX, "networks", parse, "network")
 }
 
 /// Parses a list separated by commas without repeated values; `none` = an empty list.
 fn different<T: PartialEq + Display>(
     text: &str,
-    most: (usize, &str),
+    most: usize,
+    things: &str,
     parse: impl Fn(&str) -> Result<T, Refusal>,
     name: &str,
 ) -> Result<Vec<T>, Refusal> {
     if text == "none" {
         return Ok(Vec::new());
     }
-    list(text, most, parse, |one, other| (one == other).then(|| format!("{name} {other} is named twice")))
+    list(text, most, things, parse, |one, other| (one == other).then(|| format!("{name} {other} is named twice")))
 }
 
 /// Parses two prefix lengths in bits: IPv4, then IPv6.

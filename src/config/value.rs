@@ -226,7 +226,8 @@ pub(super) fn list_or_none(values: &[impl Display]) -> String {
 /// `clash` says why two values cannot both be in the list.
 pub(super) fn list<T>(
     text: &str,
-    (most, things): (usize, &str),
+    most: usize,
+    things: &str,
     parse: impl Fn(&str) -> Result<T, Refusal>,
     clash: impl Fn(&T, &T) -> Option<Refusal>,
 ) -> Result<Vec<T>, Refusal> {
@@ -268,7 +269,7 @@ pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
 pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
     let clash =
         |one: &Pool, other: &Pool| (one.name == other.name).then(|| format!("two pools are called {}", other.name));
-    let pools = list(text, (POOLS_MAX, "pools"), pool, clash)?;
+    let pools = list(text, POOLS_MAX, "pools", pool, clash)?;
     let workers: usize = pools.iter().map(|pool| pool.workers).sum();
     if workers > WORKERS_MAX {
         return Err(format!("{workers} workers in all, more than {WORKERS_MAX}"));

@@ -24,7 +24,8 @@ pub(super) trait Cores: Link<Socket = Socket> + Sized {
 
     /// Makes what drives `engine`, on the worker's own thread.
     fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
-        _: (&Config, &NoticeWay),
+        _: &Config,
+        _: &NoticeWay,
         engine: Engine<'s, 'e, '_, H, M, Self>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
         engine

@@ -39,7 +39,8 @@ impl Cores for CoreLink {
     }
 
     fn begin<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
-        (config, notices): (&Config, &NoticeWay),
+        config: &Config,
+        notices: &NoticeWay,
         engine: Engine<'s, 'e, '_, H, M, CoreLink>,
     ) -> impl turn::Engine<Job = Job<'s, 'e, H, M>> {
         let (prices, worker) = (config.overheads_scaled(), engine.worker);

@@ -111,7 +111,7 @@ impl<J: Send> Loop<'_, J> {
             }
             Some(Found::Socket(first, owner)) => {
                 engine.visit(first);
-                let datagrams = self.turn.receive_over(&self.policy, (now, owner), &mut self.world, engine);
+                let datagrams = self.turn.receive_over(&self.policy, now, owner, &mut self.world, engine);
                 engine.visit(groups.first(own));
                 datagrams > 0
             }

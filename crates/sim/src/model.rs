@@ -167,7 +167,7 @@ impl<'a> CostModel<'a> {
         }
         let cause = match continuation {
             true => shedding.on_resume(stay, *class, self.now, limits),
-            false => shedding.on_begin(stay, (*class, *socket), self.now, || (waiting, is_limited), limits),
+            false => shedding.on_begin(stay, *class, *socket, self.now, || (waiting, is_limited), limits),
         };
         Some(match cause? {
             Cause::Expired(_) => Fate::ShedExpired,

@@ -18,9 +18,21 @@ const LASTS: Nanos = Nanos::from_secs(100);
 /// A longer comparison takes at most 1 / `LONGER_PART` (a sixth) longer than planned.
 const LONGER_PART: u64 = 6;
 
-/// Makes one run. Arguments: the task, its number and the number of all runs, the percentile that a
-/// round must know, and the results so far as text.
-pub(super) type Make<'a> = &'a dyn Fn(&Task, (usize, usize), Option<Percentile>, &str) -> Result<ComparedRun, Failure>;
+/// One run of a campaign.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedRun<'a> {
+    pub(super) task: &'a Task,
+    /// The number of this run, and of all runs.
+    pub(super) number: usize,
+    pub(super) runs: usize,
+    /// The percentile that a round must know.
+    pub(super) of_round: Option<Percentile>,
+    /// The results so far.
+    pub(super) so_far: &'a str,
+}
+
+/// Makes one run.
+pub(super) type Make<'a> = &'a dyn Fn(PlannedRun<'_>) -> Result<ComparedRun, Failure>;
 
 /// A comparison under way: its plan, and the function that makes a run.
 pub(super) struct Campaign<'a> {
@@ -65,9 +77,10 @@ impl Campaign<'_> {
         let one = self.plan.warmup.plus(self.plan.duration).plus(BESIDE_RUN);
         let mut queue = Queue::new(tasks(self.arguments), rounds, one);
         while let Some(task) = queue.next(clock::now().minus(began)).filter(|_| !self.interrupt.is_raised()) {
-            let (place, so_far) = ((queue.made, queue.planned.max(queue.made + 1)), text::so_far(report));
+            let (number, runs) = (queue.made, queue.planned.max(queue.made + 1));
+            let so_far = text::so_far(report);
             let begins = clock::now();
-            let counts = match (self.make)(&task, place, of_round, &so_far) {
+            let counts = match (self.make)(PlannedRun { task: &task, number, runs, of_round, so_far: &so_far }) {
                 Ok(run) => {
                     let counts = pooled::counts(&run);
                     report.runs.push(run);

@@ -22,10 +22,9 @@ use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
 use crate::run;
-use campaign::{Campaign, Task};
+use campaign::{Campaign, PlannedRun};
 use flow_map::FlowMap;
 use forebay::inside::wire::CLASS_NAMES;
-use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use pooled::Arm;
 use serde::Serialize;
@@ -104,9 +103,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
         let outputs = arguments.offer.outputs()?;
         let heading = pair::heading(arguments, plan);
         outputs.show(&heading)?;
-        let make = |task: &Task, place, of_round, so_far: &str| {
-            pair::run((arguments, plan), task, place, of_round, &interrupt, so_far)
-        };
+        let make = |run: PlannedRun<'_>| pair::run(arguments, plan, run, &interrupt);
         let campaign = Campaign { arguments, plan, interrupt: &interrupt, make: &make };
         return campaign.carry_out(&outputs, &heading, None);
     }
@@ -120,8 +117,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> Result<bool, Failure> {
         outputs.show(&text::settings(&settings, &plan))?;
     }
     let virtual_time = virtual_time::simulate_all(&settings);
-    let make =
-        |task: &Task, place, of_round, so_far: &str| run_one(&settings, task, place, of_round, &interrupt, so_far);
+    let make = |run: PlannedRun<'_>| run_one(&settings, run, &interrupt);
     let campaign = Campaign { arguments, plan: &plan, interrupt: &interrupt, make: &make };
     campaign.carry_out(&outputs, &heading, virtual_time)
 }
@@ -155,11 +151,8 @@ impl CompareReport {
 
 fn run_one(
     settings: &ServerSettings,
-    task: &Task,
-    (number, tasks): (usize, usize),
-    of_round: Option<Percentile>,
+    PlannedRun { task, number, runs, of_round, so_far }: PlannedRun<'_>,
     interrupt: &Interrupt,
-    so_far: &str,
 ) -> Result<ComparedRun, Failure> {
     let arguments = &settings.arguments;
     let flow_map = if arguments.simulate { Some(FlowMap::survey(settings)?) } else { None };
@@ -169,7 +162,7 @@ fn run_one(
     let plan = settings.plan(process.udp)?;
     let plan = Plan { seed: task.seed, ..plan }.of_round(of_round);
     let progress =
-        Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN).below(so_far);
+        Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, runs, BESIDE_RUN).below(so_far);
     let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows, None)? } else { Vec::new() };
     let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;

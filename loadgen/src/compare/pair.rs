@@ -1,6 +1,7 @@
 //! Two running servers (`--a`, `--b`), which get the same requests in turn.
 
-use super::{ComparedRun, Task};
+use super::ComparedRun;
+use super::campaign::PlannedRun;
 use crate::arguments::CompareArguments;
 use crate::endpoint::resolve;
 use crate::failure::Failure;
@@ -11,7 +12,6 @@ use crate::report::text::offer;
 use crate::run;
 use crate::text::wrapped;
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 
 /// The default length of a run, as for policies. There is no default load: the user gives the rate.
@@ -32,8 +32,7 @@ pub(crate) fn of(arguments: &CompareArguments) -> Result<Option<(CompareArgument
     let profile = plan::of_protocol(protocol, offer, &[])?;
     let offer = plan::of_profile(offer, &profile);
     resolve("--b", b)?;
-    let costs = (Overheads::NONE, Nanos::ZERO);
-    let plan = Plan::of_offer(&offer, &DEFAULTS, resolve("--a", a)?, None, 1, costs)?;
+    let plan = Plan::of_offer(&offer, &DEFAULTS, resolve("--a", a)?, None, 1, Overheads::NONE, Nanos::ZERO)?;
     let arguments = CompareArguments { policies: vec![a.clone(), b.clone()], ..arguments.clone() };
     Ok(Some((arguments, Plan { profile, ..plan })))
 }
@@ -45,14 +44,12 @@ pub(super) fn heading(arguments: &CompareArguments, plan: &Plan) -> String {
     wrapped("", &text, "") + "\n"
 }
 
-/// Drives the server of `task` as in `plan`.
+/// Drives the server of a task as in `plan`.
 pub(super) fn run(
-    (arguments, plan): (&CompareArguments, &Plan),
-    task: &Task,
-    (number, runs): (usize, usize),
-    of_round: Option<Percentile>,
+    arguments: &CompareArguments,
+    plan: &Plan,
+    PlannedRun { task, number, runs, of_round, so_far }: PlannedRun<'_>,
     interrupt: &Interrupt,
-    so_far: &str,
 ) -> Result<ComparedRun, Failure> {
     let target = resolve("--a or --b", &task.policy)?;
     let plan = Plan { target, seed: task.seed, ..plan.clone() }.of_round(of_round);

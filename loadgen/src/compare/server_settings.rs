@@ -166,8 +166,8 @@ impl ServerSettings {
     /// # Errors
     /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, target: SocketAddr) -> Result<Plan, Failure> {
-        let (workers, costs) = (Some(self.workers), (self.overheads, self.beside));
-        Plan::of_offer(&self.arguments.offer, &DEFAULTS, target, workers, self.time_scale, costs)
+        let (offer, workers) = (&self.arguments.offer, Some(self.workers));
+        Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads, self.beside)
     }
 }
 

@@ -159,12 +159,15 @@ impl Verdict {
     /// The verdict at the percentile of `question`, or else at the highest lower one that gives
     /// one. `at` has the ratio at a percentile, and that of virtual time.
     fn of(question: &Question<'_>, at: impl Fn(Percentile) -> (Ratio, Option<f64>)) -> Verdict {
-        let of = |percentile| Verdict::at(&Question { percentile, ..question.clone() }, at(percentile));
+        let of = |percentile| {
+            let (ratio, virtual_time) = at(percentile);
+            Verdict::at(&Question { percentile, ..question.clone() }, ratio, virtual_time)
+        };
         let mut told = TOLD.into_iter().filter(|percentile| *percentile <= question.percentile).map(of);
         told.find(|verdict| verdict.is_usable).unwrap_or_else(|| of(question.percentile))
     }
 
-    fn at(question: &Question<'_>, (ratio, virtual_time): (Ratio, Option<f64>)) -> Verdict {
+    fn at(question: &Question<'_>, ratio: Ratio, virtual_time: Option<f64>) -> Verdict {
         let Question { policy, against, class, percentile } = *question;
         let Ratio { rounds, planned, mean, interval: Interval { low, high }, is_enough } = ratio;
         Verdict {

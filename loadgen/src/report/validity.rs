@@ -175,8 +175,8 @@ impl fmt::Display for Objection {
 /// All reasons against a run, causes before their effects; a valid run has none.
 pub(crate) fn judge(result: &RunResult, facts: &Facts) -> Vec<Objection> {
     let [sends, retries] = [
-        late(("its schedule", "sends "), result.slips_over_limit, result.slip_us.count, facts.pacer),
-        late(("up with its retries", ""), facts.attempts.late, facts.attempts.retries(), facts.pacer),
+        late("its schedule", "sends ", result.slips_over_limit, result.slip_us.count, facts.pacer),
+        late("up with its retries", "", facts.attempts.late, facts.attempts.retries(), facts.pacer),
     ];
     let restarted = |how| format!("the server was restarted in the course of the run: {how}");
     let silent = |error| format!("the server's admin endpoint did not answer: {error}");
@@ -289,7 +289,7 @@ fn unjudged(fates: &Fates, facts: &Facts) -> Option<String> {
 
 /// An objection if the generator could not keep `what`, because `late` of `all` `things` were late.
 /// `None` if these are few enough.
-fn late((what, things): (&str, &str), late: u64, all: u64, pacer: Pacer) -> Option<String> {
+fn late(what: &str, things: &str, late: u64, all: u64, pacer: Pacer) -> Option<String> {
     (late as f64 > SLIPS_OVER_LIMIT_SHARE * all as f64).then(|| {
         format!(
             "the generator could not keep {what}: {late} of {all} {things}were more than {} late, above 0.1 %; {}",

@@ -79,7 +79,8 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
 
 impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e, H, M> {
     pub(super) fn new(
-        (bound, conduct): (&'c Bound, &'c Conduct),
+        bound: &'c Bound,
+        conduct: &'c Conduct,
         shared: &'c Groups<Job<'s, 'e, H, M>>,
         common: &'c Common<'s, 'e, H, M>,
         following: Adaptation,

@@ -35,7 +35,7 @@ mod pages {
     use crate::time::Nanos;
 
     /// An unfinished request at `now`, with the times of its work aside if it waits for that.
-    pub(in crate::server::life) fn unended((about, shard, wait): Open, now: Nanos) -> Unended {
+    pub(in crate::server::life) fn unended(Open { about, shard, wait }: Open, now: Nanos) -> Unended {
         let unended = Unended { about, shard, wait, ..Unended::default() };
         let Some(Wait::Aside(place)) = wait else { return unended };
         // The work has just ended if its place is free, and the request's wait is over.

@@ -50,11 +50,11 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Pages for Control<'_, 's, '
 
     fn oldest(&self, most: usize) -> Vec<Unended> {
         let (mut all, now): (Vec<_>, _) = (self.common.serving.unfinished.all().collect(), clock::now());
-        all.sort_unstable_by_key(|(about, ..)| about.came_at);
+        all.sort_unstable_by_key(|open| open.about.came_at);
         let mut rest = all.split_off(most.min(all.len()));
-        let waits_for = |(.., wait): &Open| if let Some(Wait::Flow(shard)) = wait { Some(*shard) } else { None };
+        let waits_for = |open: &Open| if let Some(Wait::Flow(shard)) = open.wait { Some(shard) } else { None };
         let held: BTreeSet<_> = all.iter().filter_map(waits_for).collect();
-        rest.retain(|of| waits_for(of).is_none() && of.1.is_some_and(|shard| held.contains(&shard)));
+        rest.retain(|of| waits_for(of).is_none() && of.shard.is_some_and(|shard| held.contains(&shard)));
         all.into_iter().chain(rest).map(|of| helpers::unended(of, now)).collect()
     }
 

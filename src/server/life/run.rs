@@ -80,7 +80,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     // A copy of the listener for a successor, because the admin thread owns the listener.
     let spare = bound.listening.door.as_ref().zip(listener.as_ref());
     let mut spare = spare.map(|(door, listener)| Ok::<_, io::Error>((door, listener.try_clone()?))).transpose()?;
-    let control = Control::new((&bound, &conduct), &shared, &common, following, reloads);
+    let control = Control::new(&bound, &conduct, &shared, &common, following, reloads);
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // The threads must end on every path out of this scope. Otherwise the scope would wait for
@@ -92,7 +92,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         let _guard = AbortOnPanic;
         let starter = Starter::new(scope, &begin, bound.config.stack_bytes);
         let workers = starter.start_workers::<C, _, _>(&bound, &common, &runtime, &shared, workers)?;
-        let mut threads = Threads::start(&starter, &control, &runtime, (listener, (metrics, questions)), collector)?;
+        let mut threads = Threads::start(&starter, &control, &runtime, listener, (metrics, questions), collector)?;
         starter.await_all();
         let mut engine = engine::<KernelLink, _, _>(&bound.config, &bound.board, &common, bound.config.workers);
         // The stopping thread's engine sets packets aside, so that it can always receive.

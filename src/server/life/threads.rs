@@ -90,7 +90,7 @@ impl<'scope, 'env> Starter<'scope, 'env> {
                 let guard = AbortOnPanic;
                 prepare_worker(config, id);
                 run_queue::enter(&board.threads[id]);
-                let mut engine = C::begin((config, notices), engine(config, board, common, id));
+                let mut engine = C::begin(config, notices, engine(config, board, common, id));
                 move || {
                     let _guard = guard;
                     // Lets handlers use timers of the admin thread's runtime.
@@ -142,7 +142,8 @@ impl<'scope, 'm: 'scope> Threads<'scope, 'm> {
         starter: &Starter<'scope, '_>,
         control: &'scope Control<'_, 's, 'e, H, M>,
         runtime: &'scope Runtime,
-        (listener, questions): (Option<TcpListener>, (Metrics, Questions)),
+        listener: Option<TcpListener>,
+        questions: (Metrics, Questions),
         mut collector: Collector<'m>,
     ) -> io::Result<Threads<'scope, 'm>> {
         let (stop, listening) = (&control.conduct.stop, &control.bound.listening);

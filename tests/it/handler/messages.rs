@@ -186,8 +186,8 @@ impl Service for Noting {
     }
 }
 
-// Does each shard hear of the start before it gets anything else, also if a request waits in the
-// socket when the workers begin, and below a wrapper? Can it set a timer then?
+// Does each shard hear of the start before it gets anything else, also below a wrapper? Method:
+// requests wait in the socket when the workers begin. Can a shard set a timer then?
 #[test]
 fn each_shard_hears_of_the_start_first() {
     for policy in policies() {

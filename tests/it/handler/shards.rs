@@ -265,8 +265,8 @@ fn timers_fire_once() {
     }
 }
 
-/// The slice of the first level. Others on this host may interrupt a brief request for a while; this
-/// counts as service, and must not take the request to the level of the long one.
+/// The slice of the first level. While others on this host interrupt a brief request, its service
+/// time goes on. It must not reach the level of the long one.
 const FIRST_SLICE: Nanos = Nanos::from_millis(100);
 
 /// A request 'l' runs until a timer and a later sleep have both ended, or the test gives up.

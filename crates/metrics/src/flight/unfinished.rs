@@ -18,9 +18,16 @@ pub enum Wait {
     Aside(u32),
 }
 
-/// An unfinished request, its shard, and what it waits for; `None` = no shard, and nothing, or a
-/// free worker.
-pub type Open = (About, Option<u32>, Option<Wait>);
+/// An unfinished request.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// The request.
+    pub about: About,
+    /// Its shard; `None` = it has none.
+    pub shard: Option<u32>,
+    /// What it waits for; `None` = nothing, or a free worker.
+    pub wait: Option<Wait>,
+}
 
 /// Of the number of a wait, the bits that say which. The bits above them have the request's shard,
 /// counted from 1; 0 = none.
@@ -111,14 +118,14 @@ impl UnfinishedRequests {
             let about =
                 About { id: mark.id.load(Ordering::Relaxed), class: mark.class.load(Ordering::Relaxed), came_at };
             let (shard, wait) = Wait::of(mark.wait.load(Ordering::Relaxed));
-            (came_at > Nanos::ZERO).then_some((about, shard, wait))
+            (came_at > Nanos::ZERO).then_some(Open { about, shard, wait })
         })
     }
 
     /// The shards that are held up by a request that waits for its work aside. The shards of the
     /// oldest requests come first.
     pub fn shards_aside(&self) -> Vec<u32> {
-        let held_up = |(about, shard, wait): Open| match wait {
+        let held_up = |Open { about, shard, wait }: Open| match wait {
             Some(Wait::Aside(_)) => Some((about.came_at, shard?)),
             _ => None,
         };
@@ -130,7 +137,7 @@ impl UnfinishedRequests {
     /// The age of the oldest unfinished request of each class.
     pub fn oldest(&self, now: Nanos) -> [Option<Nanos>; CLASSES] {
         let mut oldest = [None; CLASSES];
-        for (about, ..) in self.all() {
+        for Open { about, .. } in self.all() {
             let of_class = &mut oldest[usize::from(about.class).min(CLASSES - 1)];
             *of_class = (*of_class).max(Some(now.minus(about.came_at)));
         }
@@ -153,7 +160,7 @@ mod tests {
     fn waits_for_flows_and_permits_are_told_apart() {
         let (unfinished, us) = (UnfinishedRequests::new(1), Nanos::from_micros);
         let about = |id| About { id, class: 0, came_at: us(1_000) };
-        let waits = || unfinished.all().map(|(about, shard, wait)| (about.id, shard, wait)).collect::<Vec<_>>();
+        let waits = || unfinished.all().map(|Open { about, shard, wait }| (about.id, shard, wait)).collect::<Vec<_>>();
         unfinished.begin(0, about(7));
         let aside = [0, u32::MAX - 3].map(|place| Some(Wait::Aside(place)));
         let flows = [0, 65_535].map(|shard| Some(Wait::Flow(shard)));

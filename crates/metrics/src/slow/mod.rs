@@ -169,7 +169,8 @@ impl Slow {
         &self,
         metrics: &WorkerMetrics,
         waiting: &[Unended],
-        (sockets, helpers): (&[u64], &[Option<Nanos>]),
+        sockets: &[u64],
+        helpers: &[Option<Nanos>],
         names: &[&'static str; CLASSES],
         now: Nanos,
     ) -> Value {

@@ -24,7 +24,7 @@ fn look(slow: &mut Slow, metrics: &WorkerMetrics, at: Nanos) -> Value {
     let tick =
         Tick { at, every: Nanos::from_secs(3_600), off_cpu: vec![Nanos::ZERO], pools: vec![0], ..Tick::default() };
     slow.look(metrics, tick);
-    slow.report(metrics, &[], (&[], &[]), &CLASS_NAMES, at)
+    slow.report(metrics, &[], &[], &[], &CLASS_NAMES, at)
 }
 
 // Does a request disappear after a minute? Are delays with the same culprit summed, for the minute
@@ -70,13 +70,13 @@ fn what_is_waited_for_is_told_meanwhile() {
     ] {
         let shard = matches!(wait, Some(Wait::Flow(_))).then_some(7);
         let unended = Unended { about, shard, wait, ..Unended::default() };
-        let body = slow.report(&metrics, &[unended], (&[], &[]), &CLASS_NAMES, MS(20));
+        let body = slow.report(&metrics, &[unended], &[], &[], &CLASS_NAMES, MS(20));
         let told = &body["waiting"][0];
         assert_eq!((&told["culprit"]["cause"], &told["place"]), (&cause.into(), &place.into()), "{told}");
         assert_eq!((&told["culprit"]["shard"], &told["shard"]), (&json!(shard), &json!(shard)), "{told}");
         assert_eq!(told["culprit"]["place"], Value::Null, "what holds the shard is not in the list: {told}");
     }
-    let of = |sockets: &[u64]| slow.report(&metrics, &[], (sockets, &[]), &CLASS_NAMES, MS(20))["sockets"].clone();
+    let of = |sockets: &[u64]| slow.report(&metrics, &[], sockets, &[], &CLASS_NAMES, MS(20))["sockets"].clone();
     assert_eq!(of(&[0]), json!([]), "an empty socket is not listed");
     let socket = &of(&[7])[0];
     assert_eq!((&socket["worker"], &socket["waiting_bytes"]), (&0.into(), &7.into()), "{socket}");
@@ -103,7 +103,7 @@ fn work_aside_is_told_apart_from_sleep() {
     let starved = Unended { about: about(2, 1), on_helper: MS(880), helper_cpu: MS(80), ..working };
     let waiting = Unended { about: about(3, 0), wait, for_helper: MS(800), ..Unended::default() };
     let report =
-        |unended: &[Unended]| slow.report(&metrics, unended, (&[], &[Some(MS(900)), None]), &CLASS_NAMES, MS(920));
+        |unended: &[Unended]| slow.report(&metrics, unended, &[], &[Some(MS(900)), None], &CLASS_NAMES, MS(920));
     let body = report(&[working, starved, waiting]);
     assert_eq!(body["helpers"], json!([{ "helper": 0, "running_us": 900e3 }, { "helper": 1, "running_us": null }]));
     let told = body["waiting"].as_array().expect("a list");
@@ -142,7 +142,8 @@ fn what_holds_a_shard_is_told() {
             Unended { for_helper: MS(800), ..in_shard(2, 1, 8, aside) },
             in_shard(3, 1, 9, None),
         ],
-        (&[], &[]),
+        &[],
+        &[],
         &CLASS_NAMES,
         MS(920),
     );

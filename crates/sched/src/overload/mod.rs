@@ -206,6 +206,17 @@ pub struct HeavyQueue {
     otherwise_since: Option<Nanos>,
 }
 
+/// The queues of continuations, as a request finds them that would enter.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLoad {
+    /// How many others wait there.
+    pub waiting: usize,
+    /// How many workers serve them.
+    pub workers: usize,
+    /// Whether there is no room.
+    pub crowded: bool,
+}
+
 impl HeavyQueue {
     /// Whether the next request is assumed to yield. Some of these are tried anyway, to notice
     /// light requests again.
@@ -227,16 +238,17 @@ impl HeavyQueue {
     }
 
     /// Whether to refuse a request that has waited for `waited`: the queues stand or are full, and
-    /// its predicted wait is `most` or longer. At `now`, `waiting` others are in the queues, and
-    /// `workers` workers serve them. `crowded` = the queues have no room.
+    /// its predicted wait is `most` or longer. At `now` the queues have this `load`.
     pub fn is_full(
         &mut self,
         now: Nanos,
-        (waiting, workers, crowded): (usize, usize, bool),
+        load: QueueLoad,
         waited: Nanos,
         most: Nanos,
-        (absence, bounds): (&Absence, &WaitBounds),
+        absence: &Absence,
+        bounds: &WaitBounds,
     ) -> bool {
+        let QueueLoad { waiting, workers, crowded } = load;
         let lasted = |since: Nanos| now.minus(since).minus(absence.since(since));
         if waiting == 0 {
             self.moved_at = now;

@@ -1,7 +1,7 @@
 //! The rule of shedding as one worker applies it. `README.md` in this folder explains it. Threads
 //! and virtual time use the same functions.
 
-use super::{Absence, HeavyQueue, StandingQueues, WaitBounds, expected_service, latest_start};
+use super::{Absence, HeavyQueue, QueueLoad, StandingQueues, WaitBounds, expected_service, latest_start};
 use crate::estimate::{ServiceTimes, TimesOfClass};
 use crate::fate::{CLASSES, Expired};
 use crate::time::{Nanos, ThreadUse};
@@ -211,7 +211,7 @@ impl Shedding {
     /// received.
     pub fn is_old(&mut self, socket: usize, now: Nanos, came_at: Nanos, limits: &WaitLimits) -> bool {
         let (bounds, wait) = (limits.of(false), self.waited(&Stay::new(came_at), now, limits.of(false)));
-        wait >= bounds.target && self.sockets.on_old(socket, now, (wait, now.minus(came_at)), &self.absence, bounds)
+        wait >= bounds.target && self.sockets.on_old(socket, now, wait, now.minus(came_at), &self.absence, bounds)
     }
 
     /// Why a fresh request from `socket` must not begin at `now`; `None` if it may. `queue` returns
@@ -221,7 +221,8 @@ impl Shedding {
     pub fn on_begin(
         &mut self,
         stay: &Stay,
-        (class, socket): (u8, usize),
+        class: u8,
+        socket: usize,
         now: Nanos,
         queue: impl FnOnce() -> (usize, bool),
         limits: &WaitLimits,
@@ -240,7 +241,8 @@ impl Shedding {
             // Room for two requests per worker is left out: the one that it runs, and the place
             // that is kept for it.
             let crowded = waiting + 2 * this.workers >= this.room;
-            this.is_full(stay, class, now, (waiting, limited, crowded), limits, BEGINS_BELOW)
+            let load = QueueLoad { waiting, workers: this.workers, crowded };
+            this.is_full(stay, class, now, load, eighths(stay, limited, BEGINS_BELOW), limits)
         };
         let refused = || class_stands || self.heavy.is_certain() && would_wait(self);
         cause.or_else(|| refused().then_some(Cause::Refused))
@@ -257,12 +259,12 @@ impl Shedding {
             self.standing &= !bit;
             return false;
         }
-        let is_shed = classes.on_old(class.into(), now, (wait, stay.wait(now)), &self.absence, bounds);
+        let is_shed = classes.on_old(class.into(), now, wait, stay.wait(now), &self.absence, bounds);
         self.standing |= if is_shed { bit } else { 0 };
         is_shed
     }
 
-    /// Whether a request that yields at `now` would wait too long: for `quarters` quarters of its
+    /// Whether a request that yields at `now` would wait too long: for so many `eighths` of its
     /// bound or longer. Its bound is the common one, or the time to its deadline if that is
     /// shorter.
     #[cold]
@@ -271,27 +273,20 @@ impl Shedding {
         stay: &Stay,
         class: u8,
         now: Nanos,
-        (waiting, limited, crowded): (usize, bool, bool),
+        load: QueueLoad,
+        eighths: u64,
         limits: &WaitLimits,
-        quarters: u64,
     ) -> bool {
         let patience = stay.latest_start(class, limits).minus(stay.came_at);
         let bounds = limits.of(true).within(patience);
-        // The part of the bound, in eighths, up to which the request may wait. So requests of
-        // limited sources are refused first, and those of validated sources last.
-        let eighths = match (limited, stay.validated) {
-            (true, _) => quarters,
-            (false, false) => quarters * 2,
-            (false, true) => quarters * 3,
-        };
         let most = Nanos::new(bounds.bound.get() / 8).times(eighths);
         limits.of(true).bound != Nanos::MAX && {
             let waited = self.waited(stay, now, &bounds);
             // Full queues alone are no reason to refuse. The work in them must also be too much to
             // be done in time.
-            let work = Nanos::new(limits.heavy.get() * waiting as u64 / self.workers as u64);
-            let crowded = crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
-            self.heavy.is_full(now, (waiting, self.workers, crowded), waited, most, (&self.absence, &bounds))
+            let work = Nanos::new(limits.heavy.get() * load.waiting as u64 / load.workers as u64);
+            let crowded = load.crowded && (work == Nanos::ZERO || waited.plus(work) >= most);
+            self.heavy.is_full(now, QueueLoad { crowded, ..load }, waited, most, &self.absence, &bounds)
         }
     }
 
@@ -333,7 +328,8 @@ impl Shedding {
         stay.waited_before = self.waited_at_all(stay, now);
         stay.in_line = if room { u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1) } else { GOES_ON };
         self.heavy.in_a_row = self.heavy.in_a_row.saturating_add(1);
-        !self.is_full(stay, class, now, (waiting, limited, !room), limits, 4)
+        let load = QueueLoad { waiting, workers: self.workers, crowded: !room };
+        !self.is_full(stay, class, now, load, eighths(stay, limited, 4), limits)
     }
 
     /// Whether the queues of continuations, or the queue of any class, are standing queues, as far
@@ -363,5 +359,15 @@ impl Shedding {
         self.classes.iter_mut().for_each(|classes| classes.on_rest(now));
         self.standing = 0;
         self.heavy.on_rest(now);
+    }
+}
+
+/// The part of its bound, in eighths, up to which a request may wait. So requests of limited sources
+/// are refused first, and those of validated sources last.
+fn eighths(stay: &Stay, limited: bool, quarters: u64) -> u64 {
+    match (limited, stay.validated) {
+        (true, _) => quarters,
+        (false, false) => quarters * 2,
+        (false, true) => quarters * 3,
     }
 }

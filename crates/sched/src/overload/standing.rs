@@ -50,7 +50,8 @@ impl StandingQueues {
         &mut self,
         queue: usize,
         now: Nanos,
-        (wait, age): (Nanos, Nanos),
+        wait: Nanos,
+        age: Nanos,
         absence: &Absence,
         bounds: &WaitBounds,
     ) -> bool {

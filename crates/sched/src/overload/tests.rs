@@ -23,6 +23,11 @@ fn worked(cpu: Nanos) -> ThreadUse {
     ThreadUse { cpu, waits: 0 }
 }
 
+/// Queues with room.
+fn load(waiting: usize, workers: usize) -> QueueLoad {
+    QueueLoad { waiting, workers, crowded: false }
+}
+
 /// A worker that always has a CPU.
 fn present() -> Absence {
     Absence::new(worked)
@@ -90,7 +95,7 @@ fn what_has_not_begun_waits_for_first_slices_only() {
 #[test]
 fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
-    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), (MS(50), MS(50)), &present(), &BOUNDS);
+    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), MS(50), MS(50), &present(), &BOUNDS);
     assert!(!old(&mut queues, 0) && !old(&mut queues, 99));
     queues.on_young(1);
     assert!(old(&mut queues, 100), "another queue is young");
@@ -104,7 +109,7 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     let mut queues = StandingQueues::new(2);
     queues.on_rest(MS(1));
     let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
-        .map(|(queue, now)| queues.on_old(queue, MS(now), (MS(50), MS(50)), &present(), &BOUNDS));
+        .map(|(queue, now)| queues.on_old(queue, MS(now), MS(50), MS(50), &present(), &BOUNDS));
     assert_eq!(sheds, [false, false, true, false, true]);
 }
 
@@ -113,17 +118,17 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
     let mut queues = StandingQueues::new(1);
-    assert!(!queues.on_old(0, MS(1_000), (MS(60), MS(60)), &present(), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_000), MS(60), MS(60), &present(), &BOUNDS));
     assert!(
-        !queues.on_old(0, MS(1_128), (MS(120), MS(120)), &present(), &BOUNDS),
+        !queues.on_old(0, MS(1_128), MS(120), MS(120), &present(), &BOUNDS),
         "it came after the last look: others may have emptied it"
     );
-    assert!(queues.on_old(0, MS(1_256), (MS(128), MS(128)), &present(), &BOUNDS), "it waited already at the last look");
+    assert!(queues.on_old(0, MS(1_256), MS(128), MS(128), &present(), &BOUNDS), "it waited already at the last look");
     queues.on_young(0);
-    assert!(!queues.on_old(0, MS(1_384), (MS(200), MS(200)), &present(), &BOUNDS));
-    assert!(queues.on_old(0, MS(1_512), (MS(200), MS(200)), &present(), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_384), MS(200), MS(200), &present(), &BOUNDS));
+    assert!(queues.on_old(0, MS(1_512), MS(200), MS(200), &present(), &BOUNDS));
     queues.on_rest(MS(1_600));
-    assert!(!queues.on_old(0, MS(1_640), (MS(200), MS(200)), &present(), &BOUNDS));
+    assert!(!queues.on_old(0, MS(1_640), MS(200), MS(200), &present(), &BOUNDS));
 }
 
 // Do workers detect a standing socket together, if each visits it less than once per interval? Does
@@ -133,7 +138,7 @@ fn workers_of_one_socket_know_what_others_took() {
     let one = StandingQueues::new(1);
     let mut workers = vec![one; 4];
     let sheds = |now: u64, workers: &mut Vec<StandingQueues>| {
-        workers[(now / 40) as usize % 4].on_old(0, MS(now), (MS(50), MS(50)), &present(), &BOUNDS)
+        workers[(now / 40) as usize % 4].on_old(0, MS(now), MS(50), MS(50), &present(), &BOUNDS)
     };
     let standing: Vec<bool> = (1..6).map(|turn| sheds(40 * turn, &mut workers)).collect();
     assert_eq!(standing, [false, false, false, true, true], "each comes once in 160 ms");
@@ -150,7 +155,7 @@ fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]).fresh;
     let mut heavy = HeavyQueue::default();
     let full = |heavy: &mut HeavyQueue, now, waiting, waited| {
-        heavy.is_full(MS(now), (waiting, 100, false), MS(waited), bounds.bound, (&present(), &bounds))
+        heavy.is_full(MS(now), load(waiting, 100), MS(waited), bounds.bound, &present(), &bounds)
     };
     assert!(!full(&mut heavy, 0, 80, 0), "nothing was measured");
     heavy.on_end(MS(0), MS(100), 40);
@@ -197,7 +202,7 @@ fn unknown_sources_are_shed_first() {
     let mut begins = |validated, wait, now| {
         let mut stay = Stay { validated, ..Stay::new(MS(now - wait)) };
         stay.start_by = shedding.start_by(&stay, 0, &limits);
-        shedding.on_begin(&stay, (0, 0), MS(now), || (0, false), &limits)
+        shedding.on_begin(&stay, 0, 0, MS(now), || (0, false), &limits)
     };
     (1_000..1_200).for_each(|now| assert_eq!(begins(now % 2 == 0, 15, now), None));
     for (validated, served_to) in [(false, 19), (true, 899)] {
@@ -218,7 +223,7 @@ fn a_class_stands_by_itself() {
         let mut begins = |class, wait, now| {
             let mut stay = Stay::new(MS(now - wait));
             stay.start_by = shedding.start_by(&stay, class, &limits);
-            let cause = shedding.on_begin(&stay, (class, 0), MS(now), || (0, false), &limits);
+            let cause = shedding.on_begin(&stay, class, 0, MS(now), || (0, false), &limits);
             (cause, shedding.continuations_stand())
         };
         let refused = if classified { (Some(Cause::Refused), true) } else { (None, false) };
@@ -285,7 +290,7 @@ fn what_finds_no_room_goes_on_if_it_could_be_in_time() {
     (0..60).for_each(|_| shedding.on_end(&Stay { in_line: 41, ..Stay::new(MS(0)) }, MS(100)));
     let mut begins = |waiting| {
         let stay = Stay { start_by: Nanos::MAX, ..Stay::new(MS(100)) };
-        shedding.on_begin(&stay, (0, 0), MS(100), || (waiting, false), &limits).is_none()
+        shedding.on_begin(&stay, 0, 0, MS(100), || (waiting, false), &limits).is_none()
     };
     assert_eq!([79, 80].map(&mut begins), [true, false]);
 }
@@ -298,7 +303,7 @@ fn a_queue_that_does_not_move_is_full() {
     let mut heavy = HeavyQueue::default();
     heavy.on_end(MS(0), MS(1), 1);
     let mut full =
-        |now, waiting| heavy.is_full(MS(now), (waiting, 5, false), Nanos::ZERO, bounds.bound, (&present(), &bounds));
+        |now, waiting| heavy.is_full(MS(now), load(waiting, 5), Nanos::ZERO, bounds.bound, &present(), &bounds);
     assert!(!full(199, 20) && full(200, 20), "200 ms by 5 workers and 4 times their share: 10 ms each");
     assert!(!full(1_000, 0) && !full(1_199, 20) && full(1_200, 20));
 }
@@ -311,8 +316,7 @@ fn begun_work_is_given_up_after_the_patience() {
     let mut heavy = HeavyQueue::default();
     assert!(!heavy.gives_up(MS(10_000), &bounds), "it does not stand");
     heavy.on_end(MS(0), MS(50), 1);
-    let full =
-        [0, 500].map(|now| heavy.is_full(MS(now), (20, 4, false), Nanos::ZERO, bounds.bound, (&present(), &bounds)));
+    let full = [0, 500].map(|now| heavy.is_full(MS(now), load(20, 4), Nanos::ZERO, bounds.bound, &present(), &bounds));
     assert!(full[1]);
     assert!(!heavy.gives_up(MS(999), &bounds) && heavy.gives_up(MS(1_000), &bounds));
     heavy.on_rest(MS(501));
@@ -328,7 +332,7 @@ fn begun_work_is_given_up_after_the_patience() {
 fn a_queue_that_shrinks_does_not_stand() {
     let bounds = WaitBounds { patience: MS(1_000), ..BOUNDS };
     let sheds = |waits: &dyn Fn(u64) -> u64, queues: &mut StandingQueues| -> Vec<u64> {
-        let old = |now: &u64| queues.on_old(0, MS(*now), (MS(waits(*now)), MS(waits(*now))), &present(), &bounds);
+        let old = |now: &u64| queues.on_old(0, MS(*now), MS(waits(*now)), MS(waits(*now)), &present(), &bounds);
         (1..3_000).step_by(10).filter(old).collect()
     };
     let mut queues = StandingQueues::new(1);
@@ -337,9 +341,9 @@ fn a_queue_that_shrinks_does_not_stand() {
     let mut queues = StandingQueues::new(1);
     assert_eq!(sheds(&|now| 100 + now / 5, &mut queues)[0], 501, "more comes");
     queues.on_young(0);
-    let again = (3_001..).step_by(10).find(|now| queues.on_old(0, MS(*now), (MS(50), MS(50)), &present(), &bounds));
+    let again = (3_001..).step_by(10).find(|now| queues.on_old(0, MS(*now), MS(50), MS(50), &present(), &bounds));
     assert_eq!(again, Some(3_101), "it stood of late");
-    let sheds = |wait| StandingQueues::new(1).on_old(0, MS(1), (MS(wait), MS(wait)), &present(), &bounds);
+    let sheds = |wait| StandingQueues::new(1).on_old(0, MS(1), MS(wait), MS(wait), &present(), &bounds);
     assert!(!sheds(999) && sheds(1_000), "no client waits for so long, whether the queue stands or not");
 }
 

@@ -127,7 +127,8 @@ impl<J> Turn<J> {
     pub fn receive_over(
         &mut self,
         policy: &Policy,
-        (now, owner): (Nanos, WorkerId),
+        now: Nanos,
+        owner: WorkerId,
         world: &mut impl Acts<Job = J>,
         engine: &mut impl Engine<Job = J>,
     ) -> usize {

@@ -23,21 +23,33 @@ pub(crate) struct Matching {
     pub(crate) doubtful: u64,
 }
 
+/// A reply that has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    /// The flow over which it came, and when.
+    pub(crate) flow: usize,
+    pub(crate) at: Nanos,
+    pub(crate) bytes: &'a [u8],
+    /// What the bytes tell.
+    pub(crate) told: &'a Told,
+}
+
 impl Matching {
     /// Matches the replies of this many flows.
     pub(crate) fn new(flows: usize) -> Matching {
         Matching { open: vec![Vec::new(); flows], seen: 0, doubtful: 0 }
     }
 
-    /// The request that `reply` answers. It tells `told`, and came over `flow` at `at`. The first
-    /// `sent` requests of the schedule have been sent.
+    /// The request that `reply` answers. The first `sent` requests of the schedule have been sent,
+    /// as `datagrams` says.
     pub(crate) fn request(
         &mut self,
         clients: &Clients<'_>,
         sent: u64,
-        (flow, at): (usize, Nanos),
-        (datagrams, reply, told): (Datagrams<'_>, &[u8], &Told),
+        datagrams: Datagrams<'_>,
+        reply: &Incoming<'_>,
     ) -> Option<usize> {
+        let Incoming { flow, at, bytes, told } = *reply;
         match told.id_bits {
             0 => {
                 self.note_sent(clients, datagrams.profile.handshake(), sent);
@@ -52,7 +64,7 @@ impl Matching {
                 let alike = (0..=last).rev().step_by(period as usize).take(LOOKS_MAX).filter_map(|number| {
                     let id = place(datagrams.numbers, number)?;
                     let is_of_flow = usize::from(clients.schedule[id].flow) == flow;
-                    (is_of_flow && datagrams.profile.answers(number, reply)).then_some(id)
+                    (is_of_flow && datagrams.profile.answers(number, bytes)).then_some(id)
                 });
                 last_open(clients, at, &alike, &mut self.doubtful)
             }
@@ -123,7 +135,12 @@ mod tests {
         let mut clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
         let ids = replies.iter().map(|(sent, flow, told)| {
             let at = MS.times(1_000 + sent);
-            let found = matching.request(&clients, *sent, (*flow, at), (test_datagrams(1), b"", told))?;
+            let found = matching.request(
+                &clients,
+                *sent,
+                test_datagrams(1),
+                &Incoming { flow: *flow, at, bytes: b"", told },
+            )?;
             clients.on_reply(found, 0, Status::Ok, Nanos::ZERO, at);
             Some(found)
         });
@@ -166,7 +183,12 @@ mod tests {
         // The first 100 requests of the part have the numbers 1, 4, 7 to 298.
         let mut found = |sent, number: u64, bits| {
             let told = Told::answer(number % (1_u64 << bits), bits);
-            let id = matching.request(&clients, sent, (1, Nanos::ZERO), (datagrams, b"", &told))?;
+            let id = matching.request(
+                &clients,
+                sent,
+                datagrams,
+                &Incoming { flow: 1, at: Nanos::ZERO, bytes: b"", told: &told },
+            )?;
             clients.on_reply(id, 0, Status::Ok, Nanos::ZERO, Nanos::ZERO);
             Some(own.numbers[id])
         };
@@ -226,7 +248,12 @@ mod tests {
             reply[2] |= 0x80;
             let told = datagrams.profile.read(datagrams.common, &reply).expect("a reply");
             let mut matching = Matching::new(1);
-            let found = matching.request(&clients, LAST + 1, (0, MS.times(1_000)), (datagrams, &reply, &told));
+            let found = matching.request(
+                &clients,
+                LAST + 1,
+                datagrams,
+                &Incoming { flow: 0, at: MS.times(1_000), bytes: &reply, told: &told },
+            );
             assert_eq!((found, matching.doubtful), (Some(LAST as usize), doubtful), "{names}");
         }
     }
@@ -240,7 +267,12 @@ mod tests {
             let mut matching = Matching::new(3);
             let clients = Clients::new(&schedule, Retrying::default(), 1, Nanos::ZERO, Nanos::ZERO, MS.times(100));
             // It came after request 1, and is read after request 13.
-            let found = matching.request(&clients, 14, (1, MS.times(1_003)), (test_datagrams(1), b"", &told));
+            let found = matching.request(
+                &clients,
+                14,
+                test_datagrams(1),
+                &Incoming { flow: 1, at: MS.times(1_003), bytes: b"", told: &told },
+            );
             assert_eq!((found, matching.doubtful), (Some(1), doubtful), "{told:?}");
         }
     }

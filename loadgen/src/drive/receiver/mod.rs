@@ -16,7 +16,7 @@ use crate::profile::{Datagrams, Told};
 use anyhow::{Context, Result};
 use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Served, Status};
 use forebay::time::{Nanos, clock};
-use matching::Matching;
+use matching::{Incoming, Matching};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::errno::Errno;
@@ -274,7 +274,8 @@ impl<'a> Receiver<'a> {
         let reply = &self.buffer[..bytes];
         let told = self.datagrams.profile.read(self.datagrams.common, reply)?;
         let (clients, sent) = (&self.clients, self.live.sent());
-        let id = self.matching.request(clients, sent, (flow, at), (self.datagrams, reply, &told))?;
+        let incoming = Incoming { flow, at, bytes: reply, told: &told };
+        let id = self.matching.request(clients, sent, self.datagrams, &incoming)?;
         let request = clients.schedule.get(id)?;
         // A request is counted before it is sent, and its reply can only come after that.
         let is_sent = (id as u64) < sent && clients.has_sent(id, told.attempt);

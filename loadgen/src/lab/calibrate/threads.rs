@@ -27,7 +27,7 @@ pub(super) fn measure(part: usize) -> io::Result<[StepSamples; 3]> {
 fn hops() -> Nanos {
     let [near, far] = &[Sharded::new(1, 4), Sharded::new(1, 4)];
     let give = |queue: &Sharded<u64>, job| assert!(queue.push([0; 2], job).is_ok(), "there is room");
-    to_and_fro((|job| give(near, job), || far.pop(0)), (|job| give(far, job), || near.pop(0)))
+    to_and_fro(|job| give(near, job), || far.pop(0), |job| give(far, job), || near.pop(0))
 }
 
 /// The time of [`HAND_OVERS`] steals. Each thread steals the job that the other put into its own
@@ -35,15 +35,17 @@ fn hops() -> Nanos {
 fn steals() -> Nanos {
     let (near, far) = (Worker::new_fifo(), Worker::new_fifo());
     let (of_near, of_far) = (near.stealer(), far.stealer());
-    let there = (|job| near.push(job), || of_far.steal().success());
-    to_and_fro(there, (move |job| far.push(job), || of_near.steal().success()))
+    let steal_near = || of_near.steal().success();
+    to_and_fro(|job| near.push(job), || of_far.steal().success(), move |job| far.push(job), steal_near)
 }
 
 /// Time for [`HAND_OVERS`] jobs that go back and forth between two threads. Each thread gives jobs
 /// away and takes the other's.
 fn to_and_fro(
-    (give, take): (impl Fn(u64), impl Fn() -> Option<u64>),
-    (give_back, take_there): (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send),
+    give: impl Fn(u64),
+    take: impl Fn() -> Option<u64>,
+    give_back: impl Fn(u64) + Send,
+    take_there: impl Fn() -> Option<u64> + Send,
 ) -> Nanos {
     thread::scope(|scope| {
         scope.spawn(move || (0..=HAND_OVERS / 2).for_each(|_| give_back(awaited(&take_there))));

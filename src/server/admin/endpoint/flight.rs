@@ -50,7 +50,7 @@ impl Desk<'_, '_> {
         self.look();
         let (waiting, sockets, names) = (self.probe.oldest(SHOWN), self.probe.unreceived(), self.gauges().class_names);
         let helpers = self.probe.helpers();
-        self.flight.slow.report(self.collector.metrics, &waiting, (&sockets, &helpers), &names.0, clock::now())
+        self.flight.slow.report(self.collector.metrics, &waiting, &sockets, &helpers, &names.0, clock::now())
     }
 
     /// Begins a capture. Its end sends the result. `None` if a capture is in progress.

@@ -77,13 +77,13 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let (common, workers) = (self.common, self.workers);
                 let queue =
                     || (common.continuations(workers), common.samples.limits(common.samples.prefix(source.peer.ip())));
-                let from = (class, usize::from(source.socket));
+                let socket = usize::from(source.socket);
                 let is_owed = packet.envelope.is_event::<H>();
                 let shedding = &mut self.running.shedding;
                 let cause = if is_owed {
                     None
                 } else {
-                    shedding.on_begin(stay, from, start, queue, self.running.limits.load())
+                    shedding.on_begin(stay, class, socket, start, queue, self.running.limits.load())
                 };
                 if let Some(cause) = cause {
                     self.shed(packet, cause);

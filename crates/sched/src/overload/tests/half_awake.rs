@@ -76,12 +76,12 @@ impl Offer {
                 let times = ServiceTimes::new(took.iter().rev().take(1_000).map(|took| (*took, 1)));
                 limits = queues(MaxWait::Auto, &times, None).unwrap_or(limits);
             }
-            self.turn(&mut workers, me, &limits, (&mut ends, &mut took));
+            self.turn(&mut workers, me, &limits, &mut ends, &mut took);
         }
     }
 
     /// Lets the worker `me` receive a batch, run a request, or rest.
-    fn turn(&self, workers: &mut [Worker], me: usize, limits: &WaitLimits, (ends, took): (&mut Ends, &mut Vec<Nanos>)) {
+    fn turn(&self, workers: &mut [Worker], me: usize, limits: &WaitLimits, ends: &mut Ends, took: &mut Vec<Nanos>) {
         let mine = |of: &dyn Fn(&Worker) -> bool| {
             let others = (0..workers.len()).filter(|_| self.shared);
             [me].into_iter().chain(others).find(|id| !of(&workers[*id]))
@@ -90,7 +90,7 @@ impl Offer {
         if let Some(owner) = jobs {
             let mut stay = workers[owner].deque.pop_front().expect("there is one");
             let worker = &mut workers[me];
-            if worker.shedding.on_begin(&stay, (0, owner), worker.now, || (0, false), limits).is_some() {
+            if worker.shedding.on_begin(&stay, 0, owner, worker.now, || (0, false), limits).is_some() {
                 return ends.push((stay.came_at, None));
             }
             let ran = worker.work(self.cost);

@@ -219,7 +219,7 @@ impl<'s, T> Outbox<'s, T> {
         mut recycle: impl FnMut(Packet<'s, T>),
     ) -> Nanos {
         for (address, socket) in sockets.iter().enumerate() {
-            self.send(link, (address, socket), recorder, sent_at);
+            self.send(link, address, socket, recorder, sent_at);
         }
         let now = L::now();
         for WaitingReply { packet, served, taken, .. } in self.replies.drain(..) {
@@ -244,7 +244,8 @@ impl<'s, T> Outbox<'s, T> {
     fn send<S>(
         &mut self,
         link: &mut impl Link<Socket = S>,
-        (address, socket): (usize, &S),
+        address: usize,
+        socket: &S,
         recorder: &mut Recorder<'_>,
         sent_at: Nanos,
     ) {
