@@ -7,7 +7,6 @@ use super::sleep::readiness::Descriptors;
 use crate::clock;
 use crate::sched::Watch;
 use crate::time::Nanos;
-use mio::unix::pipe;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ const NOTICES_MEASURED: usize = 32;
 /// notices.
 pub fn measured_notice() -> Nanos {
     let measure = || -> io::Result<Nanos> {
-        let (mut sender, mut receiver) = pipe::new()?;
+        let (mut receiver, mut sender) = io::pipe()?;
         // A second descriptor for the same pipe, because the first is used to read from it.
         let ingress = receiver.as_fd().try_clone_to_owned()?;
         let (arrive, drain) = (|| drop(sender.write(b"x")), || drop(receiver.read(&mut [0; 8])));
@@ -47,7 +46,7 @@ pub fn notices(
     mut arrive: impl FnMut(),
     mut drain: impl FnMut(),
 ) -> io::Result<Vec<Nanos>> {
-    let (descriptors, _) = Descriptors::new(1, &[ingress])?;
+    let descriptors = Descriptors::new(1, &[ingress])?;
     descriptors.watch(0, true);
     let _open = notice::open(Flag::default(), Arc::clone(&descriptors.watch_set), Looks::default(), true);
     notice::begin(Watch::Notices);

@@ -117,14 +117,10 @@ impl<J: Send> Shared<J> {
         assert!(ingress.len().is_multiple_of(workers), "every worker has as many descriptors");
         assert!(!ingress.is_empty() || !policy.receives_own(0), "every worker of a server has an ingress");
         let queues = Queues::new(policy.queues(), workers, queue_capacity);
-        let (descriptors, polls) = Descriptors::new(workers, ingress)?;
+        let descriptors = Descriptors::new(workers, ingress)?;
         let idle = Arc::new(Idle::new(&policy, policy.queues(), descriptors));
         let policy = Arc::new(policy);
-        let workers: Vec<Worker<J>> = polls
-            .into_iter()
-            .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
-            .collect();
+        let workers: Vec<Worker<J>> = (0..workers).map(|worker| Worker::new(worker, Arc::clone(&policy))).collect();
         let shared = Shared {
             wait,
             queues,

@@ -142,6 +142,11 @@ impl<T> ObjectPool<T> {
     pub fn in_use(&self) -> usize {
         self.free.capacity() - self.free.len()
     }
+
+    /// Whether at least half of the objects are free; may be stale.
+    pub fn is_half_free(&self) -> bool {
+        self.free.len() >= self.free.capacity() / 2
+    }
 }
 
 /// An object in use, owned by the holder. Dropping it returns the object to its pool.

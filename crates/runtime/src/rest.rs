@@ -2,8 +2,8 @@
 //! `sleep/README.md` proves that no job and no datagram is forgotten meanwhile.
 
 use super::groups::Found;
-use super::sleep::readiness::{INGRESS, WATCH};
-use super::sleep::sleeper::{Rests, Sleeper, sleep};
+use super::sleep::readiness::Waited;
+use super::sleep::sleeper::{Rests, Sleeper, Woken, sleep};
 use super::worker::Loop;
 use super::world::ThreadWorld;
 use super::{NOT_BUSY, PARKED};
@@ -72,11 +72,12 @@ impl<J: Send> Loop<'_, J> {
         sleeper.has_unannounced();
         sleeper.begin_work(&shared.idle, &self.policy, true);
         sleeper.leave_own(&shared.idle);
+        shared.idle.leave(worker);
         // Ordering: relaxed, because these are hints and statistics.
         shared.busy_since[worker].store(PARKED, Ordering::Relaxed);
         shared.parked.fetch_add(1, Ordering::Relaxed);
         engine.boundary(Boundary::Rest { looked_at: now });
-        self.await_event(None);
+        shared.idle.readiness.wait(worker, None);
         self.world.idle_at = clock::now();
         let shared = self.world.shared;
         shared.parked.fetch_sub(1, Ordering::Relaxed);
@@ -84,16 +85,6 @@ impl<J: Send> Loop<'_, J> {
         // The start of a drain waits until each worker has made a turn.
         engine.boundary(Boundary::Turn);
         None
-    }
-
-    /// Waits for an event, or until `timeout` has passed.
-    fn await_event(&mut self, timeout: Option<Nanos>) {
-        self.events.clear();
-        match self.poll.poll(&mut self.events, timeout.map(Into::into)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => panic!("a worker cannot wait: {error}"),
-        }
     }
 }
 
@@ -154,27 +145,26 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         (!nothing || self.worker.world.shared.is_stopping()).then_some(())
     }
 
-    fn park(&mut self, backs_off: bool) -> bool {
+    fn park(&mut self, backs_off: bool) -> Woken {
         self.engine.boundary(Boundary::Rest { looked_at: self.worker.world.idle_at });
         let naps = self.worker.begin_nap();
         let back_off = backs_off.then(|| back_off(&self.worker.policy));
         let nap = naps.then_some(HELP_NAP).into_iter().chain(back_off).min();
-        self.worker.await_event(nap);
+        let ThreadWorld { id, shared, .. } = self.worker.world;
+        let Waited { by_event, woken } = shared.idle.readiness.wait(id, nap);
         if let Some((groups, _)) = self.worker.neighbours.filter(|_| naps) {
             groups.end_nap();
         }
-        if nap.is_some() && self.worker.events.is_empty() {
+        if nap.is_some() && !by_event {
             // The wait timed out, so until now there was nothing for this worker to find.
             self.engine.boundary(Boundary::Rest { looked_at: clock::now() });
         }
         self.worker.world.idle_at = clock::now();
         self.worker.end_idle(self.engine);
-        let heard = |token| self.worker.events.iter().any(|event| event.token() == token);
-        let (own, watched) = (heard(INGRESS), heard(WATCH));
-        if own {
+        if woken.own {
             self.worker.turn.expect_own();
         }
-        watched
+        woken
     }
 }
 

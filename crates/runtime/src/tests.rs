@@ -12,6 +12,7 @@ use crate::sched::{Resume, Tuning};
 use crate::time::Nanos;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicI32;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -36,6 +37,8 @@ struct Playground {
     /// tried first.
     looked: Receiver<(WorkerId, Seen, WorkerId)>,
     release: Sender<()>,
+    /// The thread of each worker.
+    threads: Arc<[AtomicI32]>,
 }
 
 /// The state of a worker, by the boundaries that it has reported.
@@ -70,7 +73,7 @@ impl Engine for Toy<'_> {
         let mut pipe = self.outputs[owner].lock().unwrap_or_else(PoisonError::into_inner);
         let datagrams = pipe.read(&mut bytes).unwrap_or(0);
         batch.extend(bytes[..datagrams].iter().map(|job| Arrived { job: (*job, false), class: None }));
-        Received { datagrams, more: false }
+        Received { datagrams, emptied: datagrams < bytes.len(), ..Received::default() }
     }
 
     fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
@@ -139,6 +142,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
     let fds: Vec<BorrowedFd<'_>> = outputs.iter().map(AsFd::as_fd).collect();
     let (shared, workers) = Shared::new(policy.clone(), wait, &fds, 1_024).expect("readiness queues");
     let outputs: Vec<_> = outputs.into_iter().map(Mutex::new).collect();
+    let threads: Arc<[AtomicI32]> = outputs.iter().map(|_| AtomicI32::new(0)).collect();
     thread::scope(|scope| {
         for worker in workers {
             let mut toy = Toy {
@@ -151,14 +155,23 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
                 shed: &shed,
                 let_out: Vec::new(),
             };
-            let shared = &shared;
-            scope.spawn(move || worker.run(shared, &mut toy));
+            let (shared, thread) = (&shared, &threads[worker.id]);
+            scope.spawn(move || {
+                thread.store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
+                worker.run(shared, &mut toy);
+            });
         }
         // The workers are stopped even if the test panics; otherwise the panic would never be seen.
         let _stop = Stop(&shared);
-        test(&mut Playground { inputs, done, looked, release }, &shared);
+        test(&mut Playground { inputs, done, looked, release, threads: Arc::clone(&threads) }, &shared);
     });
     assert_eq!(shed.into_inner(), 0, "every queue has room for all that these tests send");
+}
+
+/// Whether the kernel has put this thread to sleep.
+pub(crate) fn sleeps(thread: &AtomicI32) -> bool {
+    let stat = format!("/proc/self/task/{}/stat", thread.load(Ordering::Relaxed));
+    std::fs::read_to_string(stat).is_ok_and(|stat| stat.contains(") S "))
 }
 
 struct Stop<'a, J: Send>(&'a Shared<J>);
@@ -226,7 +239,8 @@ fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
         for round in 0..40 {
             let owner = round / 3 % 2;
             let until = clock::now().plus(DEADLINE.into());
-            while !(0..2).all(|worker| shared.idle.is_asleep(worker)) {
+            // One that has announced itself, and does not wait yet, leaves an arrival to the watcher.
+            while !(0..2).all(|worker| shared.idle.is_asleep(worker) && sleeps(&play.threads[worker])) {
                 assert!(clock::now() < until, "idle workers sleep");
                 thread::yield_now();
             }

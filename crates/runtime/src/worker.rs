@@ -7,19 +7,17 @@ use super::{Groups, Shared};
 use crate::sched::turn::{Action, Boundary, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
-use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::{process, thread};
 
-/// A worker before its thread runs: its deque, its `Poll`, its policy.
+/// A worker before its thread runs: its deque, its policy.
 pub struct Worker<J> {
     /// The worker's number.
     pub id: WorkerId,
     policy: Arc<Policy>,
     pub(super) deque: Deque<J>,
-    poll: Poll,
 }
 
 /// Aborts the process if its thread panics. After a panic in the runtime itself, other workers
@@ -29,9 +27,9 @@ pub struct Worker<J> {
 pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>) -> Worker<J> {
         let deque = if policy.newest_first() { Deque::new_lifo() } else { Deque::new_fifo() };
-        Worker { id, policy, deque, poll }
+        Worker { id, policy, deque }
     }
 
     /// Works on the calling thread until [`Shared::stop`].
@@ -72,8 +70,6 @@ pub(super) struct Loop<'s, J> {
     pub(super) policy: Arc<Policy>,
     /// The number of the policy that the worker follows; `None` at the start.
     epoch: Option<usize>,
-    pub(super) poll: Poll,
-    pub(super) events: Events,
     /// Number of searches that found nothing while the worker was spinning.
     pub(super) vain_looks: u32,
     /// All groups of the server, and the number of this worker's group; `None` if there is only
@@ -90,14 +86,12 @@ const RECEIVED_MAX: usize = 64;
 
 impl<'s, J: Send> Loop<'s, J> {
     fn new(worker: Worker<J>, shared: &'s Shared<J>) -> Loop<'s, J> {
-        let Worker { id, policy, deque, poll } = worker;
+        let Worker { id, policy, deque } = worker;
         Loop {
             turn: Turn::new(id, &policy.topology, RECEIVED_MAX),
             world: ThreadWorld::new(id, shared, Rc::new(deque)),
             policy,
             epoch: None,
-            poll,
-            events: Events::with_capacity(8),
             vain_looks: 0,
             idle_since: None,
             neighbours: None,

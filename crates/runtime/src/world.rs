@@ -18,7 +18,7 @@ const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
 /// What one worker's thread acts on.
 pub(super) struct ThreadWorld<'s, J> {
-    id: WorkerId,
+    pub(super) id: WorkerId,
     pub(super) shared: &'s Shared<J>,
     pub(super) deque: Rc<Deque<J>>,
     pub(super) sleeper: Sleeper,
@@ -107,6 +107,10 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     fn is_abandoned(&self) -> bool {
         self.shared.abandoning.load(Ordering::Relaxed)
     }
+
+    fn leaves_sockets(&self) -> bool {
+        self.sleeper.would_be_told() && self.spinning.limit() == Nanos::ZERO
+    }
 }
 
 impl<J: Send> Acts for ThreadWorld<'_, J> {
@@ -150,6 +154,10 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
 
     fn received(&mut self, _: WorkerId, _: usize) {
         self.sleeper.has_unannounced();
+    }
+
+    fn has_emptied_own(&mut self) {
+        self.sleeper.has_emptied_own();
     }
 
     fn next_socket(&mut self) -> WorkerId {

@@ -296,7 +296,7 @@ impl Engine for CostModel<'_> {
             let class = self.setup.classified.then_some(*class);
             batch.push(Arrived { job: request, class });
         }
-        Received { datagrams, more: false }
+        Received { datagrams, ..Received::default() }
     }
 
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {

@@ -2,6 +2,7 @@
 
 mod aside;
 mod burn;
+mod calls;
 mod cgroup;
 mod cpus;
 mod fork;

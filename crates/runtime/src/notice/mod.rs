@@ -12,7 +12,7 @@ use crate::clock;
 use crate::sched::{Noticed, Watch, look_interval};
 use crate::time::{Breaker, Nanos};
 use crossbeam_utils::CachePadded;
-use mio::Poll;
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use ring::Ring;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -81,8 +81,8 @@ pub(super) struct Open {
 /// Why the kernel gives none.
 pub fn probe() -> io::Result<()> {
     let tried = || -> io::Result<()> {
-        let watch_set = Poll::new()?;
-        Ring::new(watch_set.as_raw_fd())?.arm().map(drop)
+        let watch_set = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ring::new(watch_set.0.as_raw_fd())?.arm().map(drop)
     };
     // On a separate thread, because to close a ring interrupts the thread's next waiting system
     // call.

@@ -24,7 +24,7 @@ struct Watched {
 
 fn watched(by_kernel: bool) -> Watched {
     let (sender, receiver) = pipe::new().expect("a pipe");
-    let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_fd()]).expect("readiness queues");
+    let descriptors = Descriptors::new(1, &[receiver.as_fd()]).expect("readiness queues");
     descriptors.watch(0, true);
     let flag = Flag::default();
     let open = open(Arc::clone(&flag), Arc::clone(&descriptors.watch_set), Looks::default(), by_kernel);

@@ -4,6 +4,7 @@
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, Roster, WorkerId};
+use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 
 /// What a worker waits for and how it is woken: by the kernel, or by a model of it.
@@ -20,7 +21,8 @@ pub(crate) trait Readiness {
     fn arm(&self, worker: WorkerId, armed: bool);
 
     /// Adds the ingress of `worker` to the watch set, or removes it. Does nothing for a worker
-    /// without an ingress.
+    /// without an ingress. While the owner waits with the ingress in its `Poll`, an arrival is not
+    /// reported to the watch set, if the ingress was added there later than to the `Poll`.
     fn watch(&self, worker: WorkerId, watched: bool);
 
     /// Adds the ingress of `worker` to the worker's own `Poll` if `own`, so that it ends waits;
@@ -41,8 +43,10 @@ pub(crate) struct Idle<R> {
 
 struct State {
     roster: Roster,
-    /// Whether the watch set is in the watcher's `Poll`.
-    armed: bool,
+    /// For each worker, whether the watch set is in its `Poll`.
+    armed: Box<[bool]>,
+    /// For each worker, whether the watch set stays in its `Poll`.
+    keeps: Box<[bool]>,
 }
 
 impl<R: Readiness> Idle<R> {
@@ -53,7 +57,11 @@ impl<R: Readiness> Idle<R> {
             asleep: (0..queues).map(|_| CachePadded::default()).collect(),
             pools: AtomicUsize::new(policy.topology.pools()),
             workers: roster.workers(),
-            state: Mutex::new(State { roster, armed: false }),
+            state: Mutex::new(State {
+                armed: vec![false; roster.workers()].into(),
+                keeps: vec![false; roster.workers()].into(),
+                roster,
+            }),
             readiness,
         }
     }
@@ -76,7 +84,12 @@ impl<R: Readiness> Idle<R> {
         let candidate = {
             let mut state = self.lock();
             state.roster.follow(worker, policy);
-            state.roster.is_candidate(worker)
+            let candidate = state.roster.is_candidate(worker);
+            // Of two workers each watches for the other. While both sleep, no arrival is reported
+            // to the watch set.
+            state.keeps[worker] = candidate && self.workers == 2 && policy.stuck_after == Nanos::ZERO;
+            self.arm(&mut state, worker, false);
+            candidate
         };
         if !candidate {
             self.hand_on(worker);
@@ -95,9 +108,8 @@ impl<R: Readiness> Idle<R> {
         // Ordering: relaxed; the fence below orders it.
         self.asleep[state.roster.pool_of(worker)].fetch_add(1, Ordering::Relaxed);
         let watches = state.roster.is_watcher(worker);
-        if watches {
-            self.arm(&mut state, !backs_off);
-        }
+        let keeps = state.keeps[worker];
+        self.arm(&mut state, worker, keeps || watches && !backs_off);
         drop(state);
         // Ordering: pairs with the fence in `wake_one`. Either the waker sees this worker asleep,
         // or this worker's last look sees the work.
@@ -113,6 +125,14 @@ impl<R: Readiness> Idle<R> {
         state.roster.is_watcher(worker)
     }
 
+    /// Takes the watch set out of the `Poll` of `worker`, which parks. [`Idle::follow`] may put it
+    /// back.
+    pub(crate) fn leave(&self, worker: WorkerId) {
+        let mut state = self.lock();
+        state.keeps[worker] = false;
+        self.arm(&mut state, worker, false);
+    }
+
     /// Passes the watcher's role of `worker` to a sleeper, or to the next worker that falls asleep.
     /// Call it before the watcher works.
     pub(crate) fn hand_on(&self, worker: WorkerId) {
@@ -120,9 +140,11 @@ impl<R: Readiness> Idle<R> {
         if !state.roster.is_watcher(worker) {
             return;
         }
-        self.arm(&mut state, false);
+        self.arm(&mut state, worker, false);
         state.roster.hand_on();
-        self.arm(&mut state, true);
+        if let Some(watcher) = state.roster.watcher {
+            self.arm(&mut state, watcher, true);
+        }
     }
 
     /// Wakes one sleeper of `pool`; false if there is none. Call it after putting work where
@@ -193,13 +215,12 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Adds the watch set to the watcher's `Poll`, or removes it. When it is added, the kernel
-    /// checks it at once, so sockets that were ready before are reported too.
-    fn arm(&self, state: &mut State, armed: bool) {
-        let Some(watcher) = state.roster.watcher else { return };
-        if state.armed != armed {
-            state.armed = armed;
-            self.readiness.arm(watcher, armed);
+    /// Adds the watch set to the `Poll` of `worker`, or removes it unless it stays there. When it is
+    /// added, the kernel checks it at once, so sockets that were ready before are reported too.
+    fn arm(&self, state: &mut State, worker: WorkerId, armed: bool) {
+        let armed = armed || state.keeps[worker] && state.armed[worker];
+        if std::mem::replace(&mut state.armed[worker], armed) != armed {
+            self.readiness.arm(worker, armed);
         }
     }
 

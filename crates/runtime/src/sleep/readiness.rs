@@ -1,39 +1,107 @@
-//! The kernel's part of a sleep: a `Poll` (epoll instance) and a waker for each worker, and the
-//! watch set, which all workers share.
+//! The kernel's part of a sleep: a [`Poll`] for each worker, and the watch set, which all workers
+//! share.
 
 use super::idle::Readiness;
+use super::sleeper::Woken;
 use crate::clock;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::{Noticed, WorkerId};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
-use mio::unix::SourceFd;
-use mio::{Interest, Poll, Registry, Token, Waker};
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The event of a worker's waker: another thread has work for it, or wants it to make a turn.
-const WAKE: Token = Token(0);
+const WAKE: u64 = 0;
 /// The event of a worker's own ingress.
-pub(crate) const INGRESS: Token = Token(1);
-/// The event of the watch set; only the watcher gets it.
-pub(crate) const WATCH: Token = Token(2);
+const INGRESS: u64 = 1;
+/// The event of the watch set.
+const WATCH: u64 = 2;
+
+/// The most events of one wait. The others follow in the next one.
+const EVENTS: usize = 8;
 
 /// The wakers, epoll instances and ingresses of all workers.
 pub(crate) struct Descriptors {
-    wakers: Box<[Waker]>,
-    registries: Box<[Registry]>,
-    /// The epoll instance with the ingresses whose owners do not sleep.
+    polls: Box<[Poll]>,
+    /// The epoll instance that reports the ingresses whose owners do not wait.
     pub watch_set: Arc<WatchSet>,
 }
 
-/// The watch set: an epoll instance with the ingresses whose owners do not sleep. It is
-/// level-triggered, unlike mio's: while a datagram waits, each look reports the socket again, after
-/// all other sockets.
+/// What one worker waits with. It is edge-triggered: it reports a descriptor when something arrives
+/// there, and when the descriptor is added and holds something.
+// Not mio's: that adds no descriptor exclusively.
+struct Poll {
+    queue: Epoll,
+    waker: EventFd,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// Whether there was an event. If not, the time is over, or a signal came.
+    pub(crate) by_event: bool,
+    pub(crate) woken: Woken,
+}
+
+impl Poll {
+    fn new() -> io::Result<Poll> {
+        let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let waker = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        // Each write is an event, so nobody reads the number.
+        queue.add(&waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
+        Ok(Poll { queue, waker })
+    }
+}
+
+impl Descriptors {
+    /// Makes the descriptors of this many workers, each of which has equally many of the `ingress`
+    /// descriptors. In the `Poll` of each worker there is only its waker.
+    pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<Descriptors> {
+        let open = || -> io::Result<Descriptors> {
+            let watch_set = Arc::new(WatchSet::new(ingress, ingress.len() / workers)?);
+            Ok(Descriptors { polls: (0..workers).map(|_| Poll::new()).collect::<io::Result<_>>()?, watch_set })
+        };
+        open().map_err(|error| {
+            let calls = "epoll_create1, epoll_ctl with EPOLLEXCLUSIVE, epoll_wait, eventfd2";
+            io::Error::new(error.kind(), format!("workers cannot wait: {error}; this system must permit {calls}"))
+        })
+    }
+
+    /// Waits for an event of `worker`, at most for `timeout` if there is one.
+    ///
+    /// # Panics
+    /// When the kernel refuses to wait, although it allowed it before.
+    pub(crate) fn wait(&self, worker: WorkerId, timeout: Option<Nanos>) -> Waited {
+        // Rounded up, so that the time is over when the wait ends.
+        let milliseconds = |time: Nanos| time.get().div_ceil(1_000_000);
+        let timeout = timeout.and_then(|time| EpollTimeout::try_from(milliseconds(time)).ok());
+        let mut events = [EpollEvent::empty(); EVENTS];
+        let count = match self.polls[worker].queue.wait(&mut events, timeout.unwrap_or(EpollTimeout::NONE)) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => panic!("a worker cannot wait: {error}"),
+        };
+        let heard = |event: u64| events[..count].iter().any(|heard| heard.data() == event);
+        Waited { by_event: count > 0, woken: Woken { own: heard(INGRESS), watched: heard(WATCH) } }
+    }
+}
+
+/// The watch set: an epoll instance that reports the ingresses whose owners do not wait.
+///
+/// Each ingress is in its owner's `Poll` and in the watch set, and exclusively in both
+/// (`EPOLLEXCLUSIVE`). The kernel tells the `Poll` first, because it was added first. If the owner
+/// waits, the arrival ends this wait, and the kernel goes no further. Otherwise it tells the watch
+/// set as well.
+///
+/// The watch set is level-triggered, unlike the `Poll`: while a datagram waits that it was told of,
+/// each look reports the socket again, after all other sockets.
 pub(crate) struct WatchSet {
     queue: Epoll,
     /// Buffer for the events of a look.
@@ -51,37 +119,16 @@ pub(crate) struct WatchSet {
     pub without_ring: AtomicUsize,
 }
 
-impl Descriptors {
-    /// Makes the descriptors of this many workers, each of which has equally many of the `ingress`
-    /// descriptors. Also makes a `Poll` for each worker, with only its waker in it.
-    pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
-        Descriptors::open(workers, ingress).map_err(|error| {
-            let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
-            io::Error::new(error.kind(), format!("workers cannot wait: {error}; this system must permit {calls}"))
-        })
-    }
-
-    fn open(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<(Descriptors, Vec<Poll>)> {
-        let watch_set = Arc::new(WatchSet::new(ingress, ingress.len() / workers)?);
-        let mut polls = Vec::new();
-        let mut wakers = Vec::new();
-        let mut registries = Vec::new();
-        for _ in 0..workers {
-            let poll = Poll::new()?;
-            wakers.push(Waker::new(poll.registry(), WAKE)?);
-            registries.push(poll.registry().try_clone()?);
-            polls.push(poll);
-        }
-        Ok((Descriptors { wakers: wakers.into(), registries: registries.into(), watch_set }, polls))
-    }
-}
-
 impl WatchSet {
     fn new(ingress: &[BorrowedFd<'_>], each: usize) -> io::Result<WatchSet> {
         let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut events = [EpollEvent::empty(); LOOK_MAX];
         // If a sandbox forbids the call, this fails now instead of in a running worker.
         queue.wait(&mut events, EpollTimeout::ZERO)?;
+        if let Some(ingress) = ingress.first() {
+            queue.add(ingress, exclusive(0))?;
+            queue.delete(ingress)?;
+        }
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&queue) };
         let ingress: Box<[OwnedFd]> = ingress.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
@@ -131,31 +178,35 @@ impl WatchSet {
 
 impl Readiness for Descriptors {
     fn wake(&self, worker: WorkerId) {
-        // No documented error applies to the waker of a living worker. If it failed, the server
-        // would hang, so panic.
-        self.wakers[worker].wake().expect("a worker can be woken");
+        // Before the number would overflow, 2^64 - 2 writes have happened. No other documented error
+        // applies. If it failed, the server would hang, so panic.
+        self.polls[worker].waker.write(1).expect("a worker can be woken");
     }
 
     fn arm(&self, worker: WorkerId, armed: bool) {
-        set(&self.registries[worker], self.watch_set.descriptor(), WATCH, armed);
+        let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WATCH);
+        set(&self.polls[worker].queue, &self.watch_set.queue.0, armed.then_some(event));
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
         let WatchSet { queue, ingress, .. } = &*self.watch_set;
         for number in self.watch_set.ingress_of(worker) {
-            let done = match watched {
-                true => queue.add(&ingress[number], EpollEvent::new(EpollFlags::EPOLLIN, number as u64)),
-                false => queue.delete(&ingress[number]),
-            };
-            done.expect(IN_TURN);
+            set(queue, &ingress[number], watched.then(|| exclusive(number as u64)));
         }
     }
 
     fn own(&self, worker: WorkerId, own: bool) {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET | EpollFlags::EPOLLEXCLUSIVE;
+        let event = EpollEvent::new(flags, INGRESS);
         for number in self.watch_set.ingress_of(worker) {
-            set(&self.registries[worker], self.watch_set.ingress[number].as_raw_fd(), INGRESS, own);
+            set(&self.polls[worker].queue, &self.watch_set.ingress[number], own.then_some(event));
         }
     }
+}
+
+/// The event of an ingress in the watch set (Linux 4.5).
+fn exclusive(number: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE, number)
 }
 
 /// The measured CPU time of a look on this host; 1 ns if the kernel gives no epoll instance.
@@ -182,14 +233,12 @@ fn look_cost(queue: &Epoll) -> Nanos {
 /// Number of looks in a measurement, and number of measurements. 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Adds `descriptor` to an epoll instance if `present`, otherwise removes it. The kernel checks a
-/// new descriptor at once, so it also reports one that was ready before.
-fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
-    let mut source = SourceFd(&descriptor);
-    let done = if present {
-        registry.register(&mut source, token, Interest::READABLE)
-    } else {
-        registry.deregister(&mut source)
+/// Adds `descriptor` to `queue` with this `event`, or removes it. The kernel checks a new descriptor
+/// at once, so it also reports one that was ready before.
+fn set(queue: &Epoll, descriptor: impl AsFd, event: Option<EpollEvent>) {
+    let done = match event {
+        Some(event) => queue.add(descriptor, event),
+        None => queue.delete(descriptor),
     };
     done.expect(IN_TURN);
 }
@@ -200,11 +249,12 @@ const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mio::Events;
+    use crate::tests::sleeps;
     use mio::unix::pipe;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
-    use std::time::Duration;
+    use std::sync::atomic::AtomicI32;
+    use std::thread;
 
     // Does each look report every watched ingress that holds datagrams, until a worker receives
     // from it? Does a look for one socket report the next in turn, so that two workers go to
@@ -213,7 +263,7 @@ mod tests {
     fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
         let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_fd());
-        let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
+        let descriptors = Descriptors::new(3, &fds).expect("readiness queues");
         [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
         let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
         let (all, next) = (|| descriptors.watch_set.arrivals(), || descriptors.watch_set.next_arrival().first());
@@ -229,13 +279,52 @@ mod tests {
         assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
     }
 
+    // Does an arrival end its owner's wait, and no other? If the owner does not wait, does the watch
+    // set tell of it? Can it be told of what the owner has left? Does an ingress that was added to
+    // the watch set first break this order, and a new report mend it?
+    #[test]
+    fn an_arrival_is_for_its_owner_first() {
+        let (mut sender, mut ingress) = pipe::new().expect("a pipe");
+        let descriptors = Descriptors::new(1, &[ingress.as_fd()]).expect("readiness queues");
+        let watched = || descriptors.watch_set.arrivals().waiting;
+        let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
+        let mut waits_and_gets = |sender: &mut pipe::Sender| {
+            let thread = AtomicI32::new(0);
+            let seen = thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    thread.store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
+                    descriptors.wait(0, None)
+                });
+                while !sleeps(&thread) {
+                    thread::yield_now();
+                }
+                send(sender);
+                let waited = waiting.join().expect("no panic");
+                assert!(waited.by_event && waited.woken.own, "{waited:?}");
+                watched()
+            });
+            // It has left the datagram.
+            descriptors.watch(0, false);
+            descriptors.watch(0, true);
+            assert_eq!((watched(), ingress.read(&mut [0; 8]).expect("a byte"), watched()), (1, 1, 0));
+            seen
+        };
+        descriptors.watch(0, true);
+        descriptors.own(0, true);
+        assert_eq!(waits_and_gets(&mut sender), 1, "the watch set is told first");
+        assert_eq!([(); 3].map(|()| waits_and_gets(&mut sender)), [0; 3]);
+        // Nobody waits.
+        send(&mut sender);
+        assert_eq!(watched(), 1);
+    }
+
     // If an ingress has several descriptors, are all reported? Does each end the owner's wait, and
     // none after it is removed?
     #[test]
     fn an_ingress_has_several_descriptors() {
         let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));
         let fds = [0, 1, 2, 3].map(|number: usize| pipes[number].1.as_fd());
-        let (descriptors, mut polls) = Descriptors::new(2, &fds).expect("readiness queues");
+        let descriptors = Descriptors::new(2, &fds).expect("readiness queues");
         descriptors.watch(1, true);
         for (sender, _) in &mut pipes {
             assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
@@ -244,12 +333,11 @@ mod tests {
         assert_eq!((seen.waiting, &seen), (2, &Noticed::of([1, 1])), "those of worker 1");
         descriptors.watch(1, false);
         assert_eq!(descriptors.watch_set.arrivals(), Noticed::default());
-        let mut events = Events::with_capacity(8);
         for number in [2, 3] {
             descriptors.own(1, true);
             assert_eq!(pipes[number].1.read(&mut [0; 8]).expect("a byte"), 1);
-            polls[1].poll(&mut events, Some(Duration::ZERO)).expect("events");
-            assert_eq!(events.iter().count(), 3 - number, "the descriptors that still hold something");
+            let waited = descriptors.wait(1, Some(Nanos::ZERO));
+            assert_eq!(waited.woken.own, number == 2, "while a descriptor still holds something: {waited:?}");
             descriptors.own(1, false);
         }
     }

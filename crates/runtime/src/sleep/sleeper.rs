@@ -15,15 +15,16 @@ pub(crate) struct Sleeper {
     pool: PoolId,
     /// Whether the worker has followed a policy before.
     has_policy: bool,
-    /// Whether the worker's ingress is watched while it works: by the watcher, or by looks from
-    /// within jobs.
-    exposes: bool,
     /// Whether the ingress is in the watch set.
     watched: bool,
     /// Whether the policy wants the ingress to end the worker's own waits.
     sleeps_on_own: bool,
     /// Whether the ingress is in the worker's own `Poll`, and so ends the worker's waits.
     on_own: bool,
+    /// What the ingress holds.
+    held: Held,
+    /// Whether the ingress ended the last wait, and the watch set did not.
+    own_alone: bool,
     /// Number of jobs begun since the last sleep, at most [`BUSY_JOBS`].
     jobs: u32,
     /// Whether the worker is the watcher.
@@ -35,6 +36,18 @@ pub(crate) struct Sleeper {
     backs_off: bool,
     /// Whether the watch set ended the last wait, and the worker has begun no job since.
     spurious_wake: bool,
+}
+
+/// What the worker's own ingress holds, as far as its `Poll` has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Held {
+    /// Nothing but what arrived since the worker found it empty. The `Poll` tells of that.
+    #[default]
+    New,
+    /// What ended the last wait. The watch set may not know of it.
+    Told,
+    /// The same, and the watch set knows.
+    Reported,
 }
 
 /// A worker that found nothing, as [`sleep`] uses it.
@@ -49,9 +62,17 @@ pub(crate) trait Rests {
     /// worker may sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
-    /// Waits for an event, for a bounded time if it `backs_off`. Returns whether the watch set was
-    /// among the events.
-    fn park(&mut self, backs_off: bool) -> bool;
+    /// Waits for an event, for a bounded time if it `backs_off`.
+    fn park(&mut self, backs_off: bool) -> Woken;
+}
+
+/// What ended a wait, beside wake-ups by other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// The worker's own ingress.
+    pub(crate) own: bool,
+    /// The watch set.
+    pub(crate) watched: bool,
 }
 
 /// Lets `worker` sleep until an event, unless its last look finds something. Returns what was
@@ -62,8 +83,13 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
     // wakes the worker.
     let found = worker.last_look();
     if found.is_none() {
-        let spurious = worker.park(backs_off);
-        worker.sleeper().spurious_wake = spurious;
+        let Woken { own, watched } = worker.park(backs_off);
+        let sleeper = worker.sleeper();
+        if own {
+            sleeper.held = Held::Told;
+        }
+        sleeper.own_alone = own && !watched;
+        sleeper.spurious_wake = watched;
     }
     worker.sleeper().withdraw(idle);
     found
@@ -72,21 +98,23 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
 impl Sleeper {
     /// The state of `worker`, which follows no policy yet.
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
-        Sleeper { worker, exposes: true, ..Sleeper::default() }
+        Sleeper { worker, ..Sleeper::default() }
     }
 
     /// Lets the worker, which is awake, follow `policy`.
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
-        // With a single worker there is no watcher, but its jobs look into its own ingress.
-        self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.stuck_after > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         self.pool = policy.topology.pool_of(self.worker);
         self.sleeps_on_own = policy.receives_own(self.pool);
         if !self.sleeps_on_own {
             self.leave_own(idle);
-            // The owner no longer sleeps on this ingress, so the watcher must.
-            self.watch_own(idle);
+        }
+        // With a single worker there is no watcher, but its jobs look into its own ingress. If the
+        // owner does not sleep on its ingress, the watcher must.
+        let watched = policy.has_watchers() || policy.watches() || !self.sleeps_on_own;
+        if std::mem::replace(&mut self.watched, watched) != watched {
+            idle.readiness.watch(self.worker, watched);
         }
         if self.has_policy {
             // Another worker may have woken this one for a job that it no longer serves.
@@ -107,8 +135,8 @@ impl Sleeper {
     #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
-        if self.exposes {
-            self.watch_own(idle);
+        if self.held == Held::Told {
+            self.report_own(idle);
         }
         if self.jobs == BUSY_JOBS {
             self.leave_own(idle);
@@ -129,15 +157,13 @@ impl Sleeper {
     /// Call before the last look. Lets the worker's own ingress end its wait, and announces the
     /// worker as asleep. Returns whether it must back off, that is, sleep only for a bounded time.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
-        if self.watched && self.sleeps_on_own {
-            // Before the announcement, so that one arrival wakes either the owner or the watcher.
-            idle.readiness.watch(self.worker, false);
-            self.watched = false;
-        }
         if self.sleeps_on_own && !self.on_own {
             // Also before the last look, so that later arrivals end the wait.
             idle.readiness.own(self.worker, true);
             self.on_own = true;
+            // Behind it in the kernel's order, so that one arrival wakes either the owner or the
+            // watcher.
+            self.report_own(idle);
         }
         self.jobs = 0;
         let backs_off = self.spurious_wake && self.backs_off;
@@ -159,10 +185,27 @@ impl Sleeper {
         }
     }
 
-    fn watch_own<R: Readiness>(&mut self, idle: &Idle<R>) {
-        if !self.watched {
+    /// Notes that the worker has found its own ingress empty.
+    pub(crate) fn has_emptied_own(&mut self) {
+        self.held = Held::New;
+    }
+
+    /// Whether the worker has done what it was woken for, as far as ingresses are concerned, and an
+    /// arrival at its own one would end its next sleep.
+    pub(crate) fn would_be_told(&self) -> bool {
+        (self.jobs > 0 || self.own_alone) && self.on_own && self.held == Held::New
+    }
+
+    /// Lets the watch set report what the ingress holds: the kernel checks a descriptor that is
+    /// added.
+    #[cold]
+    fn report_own<R: Readiness>(&mut self, idle: &Idle<R>) {
+        if self.held == Held::Told {
+            self.held = Held::Reported;
+        }
+        if self.watched {
+            idle.readiness.watch(self.worker, false);
             idle.readiness.watch(self.worker, true);
-            self.watched = true;
         }
     }
 }

@@ -39,7 +39,8 @@ caught! {
     a_look_before_the_announcement_is_caught: FORGOTTEN, one_job(Flaw::LooksFirst);
     a_wake_before_the_job_is_caught: FORGOTTEN, one_job(Flaw::WakesFirst);
     a_chain_that_breaks_is_caught: FORGOTTEN, two_jobs(Flaw::WakesNoNext);
-    a_watcher_that_keeps_its_role_is_caught: FORGOTTEN, two_arrivals(at_one, Flaw::KeepsRole);
+    a_watcher_that_keeps_its_role_is_caught: FORGOTTEN,
+        three_arrivals(|world| (0..3).for_each(|_| world.arrive(1, 1)), Flaw::KeepsRole);
     an_ingress_that_nobody_sees_is_caught: FORGOTTEN, two_arrivals(at_one, Flaw::HidesIngress);
     a_kernel_that_is_silent_on_what_was_ready_is_caught: FORGOTTEN,
         two_arrivals(at_one, Flaw::Kernel(Fault::ReportsNoAdded));
@@ -51,7 +52,9 @@ caught! {
     a_switch_that_wakes_too_early_is_caught: FORGOTTEN,
         switched(pools, || levels(2), 1..2, 2, Flaw::WakesBeforeSwitch);
     a_switch_that_keeps_the_old_pools_is_caught: FORGOTTEN, switched(pools, || levels(2), 1..2, 2, Flaw::KeepsPools);
-    two_wakes_for_one_datagram_are_caught: "one worker wakes", arrival_at_a_switch(Flaw::Kernel(Fault::KeepsWatching));
+    two_wakes_for_one_datagram_are_caught: "one worker wakes", arrival_at_a_switch(Flaw::Kernel(Fault::TellsAll));
+    a_kernel_that_tells_nobody_of_a_busy_owners_datagram_is_caught: FORGOTTEN,
+        two_arrivals(at_one, Flaw::Kernel(Fault::TellsOwnerOnly));
     a_worker_that_sleeps_beside_its_ingress_is_caught: FORGOTTEN, arrivals_at_one(Flaw::SleepsBesideIngress);
     a_worker_that_asks_too_late_is_caught: "a job is left", stopped(Flaw::AsksLate);
     a_notice_of_later_arrivals_only_is_caught: FORGOTTEN,

@@ -37,6 +37,12 @@ pub trait Engine {
         None
     }
 
+    /// Whether the engine can receive. If not, datagrams may wait although the kernel has told of
+    /// them.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Sends the finished replies.
     fn flush(&mut self) {}
 
@@ -65,6 +71,8 @@ pub struct Received {
     /// Whether the engine holds more datagrams that have left the socket already, so that no other
     /// worker would find them. If so, receive again.
     pub more: bool,
+    /// Whether the socket holds nothing more.
+    pub emptied: bool,
 }
 
 /// What a policy needs to know of a job.
@@ -200,6 +208,11 @@ pub trait World: View {
     fn accepts(&self) -> bool;
     /// Whether jobs are discarded instead of run.
     fn is_abandoned(&self) -> bool;
+    /// Whether the worker should sleep without another look into sockets: an arrival would end the
+    /// sleep, and none is likely soon.
+    fn leaves_sockets(&self) -> bool {
+        false
+    }
 }
 
 /// What a worker does besides running jobs. Implementations should be inlined: a request needs
@@ -224,6 +237,8 @@ pub trait Acts: World {
     /// Notes that the worker has received `datagrams` from the socket of `owner`, and put jobs
     /// where it looks itself. It has woken no other worker for them.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
+    /// Notes that the worker has found its own socket empty.
+    fn has_emptied_own(&mut self) {}
     /// Advances the order of sockets that all workers share, and returns the next one.
     fn next_socket(&mut self) -> WorkerId;
 

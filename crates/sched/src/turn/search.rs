@@ -16,16 +16,17 @@ where
     pub(super) fn search(&mut self, sockets: bool) {
         self.engine.boundary(Boundary::Turn);
         self.spread();
+        let sockets = sockets && !(self.world.leaves_sockets() && self.engine.has_room());
         let mut contended = false;
         let mut walk = self.policy.search(&mut self.turn.search, self.now, &*self.world);
         while let Some(step) = walk.next(&mut self.turn.search, self.now, &*self.world) {
             let (outcome, jobs) = match step {
                 Step::Look | Step::Receive(_) | Step::ReceiveNext if !sockets => continue,
                 Step::Look => (Outcome::Empty, self.look()),
-                Step::Receive(owner) => self.receive(owner),
+                Step::Receive(owner) => self.receive_in_turn(owner),
                 Step::ReceiveNext => {
                     let owner = self.world.next_socket();
-                    self.receive(owner)
+                    self.receive_in_turn(owner)
                 }
                 Step::Own | Step::Queue(_) | Step::Steal(_) => self.take(step),
             };
@@ -84,20 +85,31 @@ where
         waiting
     }
 
-    /// Receives from the socket of `owner` and places each job. Returns the number of datagrams.
+    /// Receives from the socket of `owner`, a worker of the own group, and places each job. Returns
+    /// the number of datagrams.
     #[inline]
-    pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
+    fn receive_in_turn(&mut self, owner: WorkerId) -> (Outcome, usize) {
+        let (received, outcome, datagrams) = self.receive(owner);
+        if received.emptied && owner == self.turn.worker() {
+            self.world.has_emptied_own();
+        }
+        (outcome, datagrams)
+    }
+
+    /// As [`Actor::receive_in_turn`], from any socket. Also returns the last receive.
+    #[inline]
+    pub(super) fn receive(&mut self, owner: WorkerId) -> (Received, Outcome, usize) {
         if !self.world.accepts() {
-            return (Outcome::Empty, 0);
+            return (Received::default(), Outcome::Empty, 0);
         }
         match self.engine.receive(owner, &mut self.turn.batch) {
-            Received { datagrams: 0, more: false } => (Outcome::Empty, 0),
+            received @ Received { datagrams: 0, more: false, .. } => (received, Outcome::Empty, 0),
             received => self.place_received(owner, received),
         }
     }
 
     #[inline(never)]
-    fn place_received(&mut self, owner: WorkerId, mut received: Received) -> (Outcome, usize) {
+    fn place_received(&mut self, owner: WorkerId, mut received: Received) -> (Received, Outcome, usize) {
         let mut batch = std::mem::take(&mut self.turn.batch);
         let mut total = 0;
         loop {
@@ -110,7 +122,7 @@ where
         }
         self.turn.batch = batch;
         if total == 0 {
-            return (Outcome::Empty, 0);
+            return (received, Outcome::Empty, 0);
         }
         self.world.received(owner, total);
         if !self.world.any_asleep(self.turn.pool()) {
@@ -120,7 +132,7 @@ where
                 self.flag_others(waiting.saturating_sub(left));
             }
         }
-        (Outcome::Found, total)
+        (received, Outcome::Found, total)
     }
 
     /// Places a job that has not begun. Without room, the worker keeps it.

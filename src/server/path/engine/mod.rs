@@ -151,6 +151,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         self.receive_from(self.first + owner, batch)
     }
 
+    fn has_room(&self) -> bool {
+        // While packets are short, another worker may have slept before it could receive all.
+        self.common.packets.is_half_free()
+    }
+
     fn visit(&mut self, first: WorkerId) {
         self.first = first;
     }

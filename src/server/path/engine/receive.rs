@@ -98,7 +98,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         if self.receiving.spare.is_empty() {
             // With every packet in use, requests wait in the socket, where the kernel bounds them.
             self.recorder.flight.no_packet(self.now);
-            return Received { datagrams: self.shed_rest(), more: false };
+            return Received { datagrams: self.shed_rest(), ..Received::default() };
         }
         let (asked_at, room) = (self.now, self.receiving.spare.len().min(self.receiving.room));
         let (count, ingress) = self.receive_batch(owner);
@@ -140,7 +140,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         self.taken_in(socket, (begins && count < room).then_some(asked_at));
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
-        Received { datagrams: count, more: self.link.left() > 0 }
+        let emptied = begins && count < room && self.common.sockets_of(owner).len() == 1;
+        Received { datagrams: count, more: self.link.left() > 0, emptied }
     }
 
     /// Acquires packets to receive into, as far as there are any.

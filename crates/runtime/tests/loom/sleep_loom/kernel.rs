@@ -2,6 +2,7 @@
 //! each worker. One lock replaces the kernel's own.
 
 use super::idle::Readiness;
+use super::sleeper::Woken;
 use crate::sched::WorkerId;
 use loom::sync::{Condvar, Mutex};
 
@@ -9,8 +10,10 @@ use loom::sync::{Condvar, Mutex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// An ingress never leaves the watch set.
-    KeepsWatching,
+    /// An arrival that ends its owner's wait is reported to the watch set as well.
+    TellsAll,
+    /// An arrival at a worker that does not wait is reported to no other.
+    TellsOwnerOnly,
     /// Adding a socket that is ready causes no event.
     ReportsNoAdded,
     /// Adding a socket that is ready causes no event, if its owner adds it.
@@ -58,6 +61,10 @@ struct Worker {
     datagrams: usize,
     /// Whether its ingress is in the watch set.
     watched: bool,
+    /// Whether the watch set was told of what the ingress holds.
+    reported: bool,
+    /// Whether the ingress was added to the watch set later than to its own `Poll`.
+    own_first: bool,
     /// Whether its ingress is in its own `Poll`.
     own: bool,
     /// Whether the watch set is in its `Poll`.
@@ -79,7 +86,7 @@ struct Events {
 
 impl State {
     fn something_watched(&self) -> bool {
-        self.workers.iter().any(|worker| worker.watched && worker.datagrams > 0)
+        self.workers.iter().any(|worker| worker.watched && worker.reported && worker.datagrams > 0)
     }
 }
 
@@ -109,11 +116,15 @@ impl Kernel {
     pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) -> usize {
         let mut state = self.state.lock().unwrap();
         state.crowd = 0;
-        state.workers[worker].datagrams += datagrams;
-        if state.workers[worker].own {
+        let owner = &mut state.workers[worker];
+        owner.datagrams += datagrams;
+        let (waits, own, own_first) = (owner.own && owner.waits, owner.own, owner.own_first);
+        if own {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }
-        if state.workers[worker].watched {
+        let goes_on = !(waits && own_first) || self.fault == Fault::TellsAll;
+        if state.workers[worker].watched && goes_on && self.fault != Fault::TellsOwnerOnly {
+            state.workers[worker].reported = true;
             self.watched_is_ready(&mut state);
         }
         state.crowd
@@ -121,24 +132,26 @@ impl Kernel {
 
     /// Takes all datagrams from the ingress of `worker`.
     pub(crate) fn receive(&self, worker: WorkerId) -> usize {
-        std::mem::take(&mut self.state.lock().unwrap().workers[worker].datagrams)
+        let mut state = self.state.lock().unwrap();
+        state.workers[worker].reported = false;
+        std::mem::take(&mut state.workers[worker].datagrams)
     }
 
-    /// Waits for an event; returns true if the watch set caused it.
+    /// Waits for an event; returns what caused it, beside other threads.
     ///
     /// # Errors
     /// [`Forgotten`], if it would wait for ever.
-    pub(crate) fn wait(&self, worker: WorkerId) -> Result<bool, Forgotten> {
+    pub(crate) fn wait(&self, worker: WorkerId) -> Result<Woken, Forgotten> {
         let mut state = self.state.lock().unwrap();
         loop {
             // A datagram that has been received meanwhile causes no event. The event is used up.
             let something_watched = state.something_watched();
             let me = &mut state.workers[worker];
             let events = std::mem::take(&mut me.events);
-            let watch = events.watch && something_watched;
-            me.waits = !(events.woken || watch || events.ingress && me.datagrams > 0);
+            let woken = Woken { own: events.ingress && me.datagrams > 0, watched: events.watch && something_watched };
+            me.waits = !(events.woken || woken.own || woken.watched);
             if !me.waits {
-                return Ok(watch);
+                return Ok(woken);
             }
             self.falls_asleep(&mut state)?;
             while state.workers[worker].waits {
@@ -313,13 +326,12 @@ impl Readiness for Kernel {
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
-        if !watched && self.fault == Fault::KeepsWatching {
-            return;
-        }
         let mut state = self.state.lock().unwrap();
-        let present = std::mem::replace(&mut state.workers[worker].watched, watched);
-        assert!(self.fault == Fault::KeepsWatching || present != watched, "epoll refuses");
-        if watched && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoAdded {
+        let ingress = &mut state.workers[worker];
+        assert_ne!(std::mem::replace(&mut ingress.watched, watched), watched, "epoll refuses");
+        ingress.own_first = ingress.own;
+        ingress.reported = watched && ingress.datagrams > 0 && self.fault != Fault::ReportsNoAdded;
+        if ingress.reported {
             self.watched_is_ready(&mut state);
         }
     }
@@ -327,6 +339,7 @@ impl Readiness for Kernel {
     fn own(&self, worker: WorkerId, own: bool) {
         let mut state = self.state.lock().unwrap();
         assert_ne!(std::mem::replace(&mut state.workers[worker].own, own), own, "epoll refuses");
+        state.workers[worker].own_first = false;
         if own && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoOwn {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }

@@ -1,9 +1,9 @@
 //! A small server: workers that search as their policy says and sleep by the protocol, queues, a
 //! stop, a switch.
 
-use super::idle::{Idle, Readiness};
+use super::idle::Idle;
 use super::kernel::{Fault, Forgotten, Kernel};
-use super::sleeper::{Rests, Sleeper, sleep};
+use super::sleeper::{Rests, Sleeper, Woken, sleep};
 use crate::sched::{Local, Policy, PoolId, Step, View, WorkerId};
 use crate::time::Nanos;
 use loom::sync::Arc;
@@ -307,6 +307,9 @@ impl Worker {
     /// Takes the first received datagram. The others wait in its deque.
     fn receive(&mut self, owner: WorkerId) -> bool {
         let received = self.world.idle.readiness.receive(owner);
+        if owner == self.local.worker {
+            self.sleeper.has_emptied_own();
+        }
         if received > 1 {
             self.world.deques[self.local.worker].fetch_add(received - 1, Ordering::Relaxed);
             self.sleeper.has_unannounced();
@@ -341,7 +344,10 @@ impl Worker {
         let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
         match world.flaw {
             Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, false),
-            Flaw::KeepsRole => world.idle.readiness.watch(id, true),
+            Flaw::KeepsRole => {
+                world.idle.readiness.watch(id, false);
+                world.idle.readiness.watch(id, true);
+            }
             Flaw::HidesIngress => world.idle.hand_on(id),
             _ => self.sleeper.begin_work(&world.idle, policy, more),
         }
@@ -390,10 +396,10 @@ impl Rests for Worker {
         self.search(false)
     }
 
-    fn park(&mut self, backs_off: bool) -> bool {
+    fn park(&mut self, backs_off: bool) -> Woken {
         assert!(!backs_off, "no policy of these scenarios has a thief threshold");
         let waited = self.world.idle.readiness.wait(self.local.worker);
         self.forgotten = waited.is_err();
-        waited.unwrap_or(false)
+        waited.unwrap_or_default()
     }
 }
