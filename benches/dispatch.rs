@@ -49,6 +49,7 @@ use handler::builtin::{Bench, Echo};
 use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
 use net::{AddressFilter, Credit, HostAddresses, Io, KernelLink, Socket, SourcePrefix};
+use runtime::activity::Activity;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::queue::ObjectPool;
 use runtime::samples::Samples;
@@ -141,6 +142,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(1, 1, 1_024, false),
         limits: &limits,
         samples: &samples,
+        activity: &Activity::default(),
     };
     // The readiness queue needs a descriptor. Nothing ever arrives at this one.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

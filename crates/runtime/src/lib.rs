@@ -19,6 +19,7 @@ use forebay_base::time;
 use forebay_clock as clock;
 use forebay_sched as sched;
 
+pub mod activity;
 pub mod arrivals;
 pub mod continuation;
 pub mod cpus;
@@ -221,6 +222,9 @@ impl<J: Send> Shared<J> {
         // Ordering: release/acquire, though relaxed would suffice. A worker that reads the old
         // value receives one more batch, which the caller must expect anyway.
         self.accepting.store(false, Ordering::Release);
+        // After the store: a worker that an arrival wakes before this either receives it, or leaves
+        // it in the socket, where another process finds it.
+        self.idle.readiness.pause(true);
     }
 
     /// Undoes [`Shared::stop_receiving`], and wakes all workers, so that they look into their
@@ -230,6 +234,7 @@ impl<J: Send> Shared<J> {
         // sleeps, or is about to sleep, is woken afterwards, and its next search sees the new
         // value.
         self.accepting.store(true, Ordering::Release);
+        self.idle.readiness.pause(false);
         self.idle.wake_all();
     }
 

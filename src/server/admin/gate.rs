@@ -74,6 +74,11 @@ impl Gate {
         })
     }
 
+    /// Whether the kernel turns nothing away.
+    pub(crate) fn is_open(&self) -> bool {
+        self.controller.is_open()
+    }
+
     /// A lower bound of the datagrams that the gate dropped; `None` if unreadable.
     fn dropped(&self) -> Option<u64> {
         (!self.unread).then_some(self.turned_away)

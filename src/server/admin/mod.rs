@@ -22,6 +22,7 @@ pub(super) mod stuck;
 pub(super) mod waiting;
 
 use crate::metrics::{Collector, Gauges, Snapshot};
+use crate::runtime::activity::Activity;
 use crate::sched::Recent;
 use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::time::Nanos;
@@ -70,6 +71,11 @@ pub(super) trait Upkeep: Probe {
     fn turn_away(&self);
     /// Feeds the watchdog if every worker makes progress.
     fn feed_watchdog(&self);
+    /// Whether the server has had nothing to do since the last call, and the kernel turns nothing
+    /// away. If so, the [`Activity`] tells when it has.
+    fn rests(&self) -> bool;
+    /// What tells of the workers' work.
+    fn activity(&self) -> &Activity;
 }
 
 /// Stops [`run`] when this is dropped: [`run`] returns soon, and open connections are closed. To
@@ -192,6 +198,7 @@ async fn control(
     let mut watchdog = every(probe.watchdog_every().unwrap_or(COLLECT_EVERY));
     watchdog.reset();
     let mut flight = Flight::default();
+    let mut rests = false;
     loop {
         let mut desk = Desk { collector, probe, flight: &mut flight, snapshot: None };
         tokio::select! {
@@ -207,7 +214,8 @@ async fn control(
             }
             // The watchdog comes before the questions, so that many questions cannot starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
-            _ = gate.tick() => {
+            () = probe.activity().begun(), if rests => rests = false,
+            _ = gate.tick(), if !rests => {
                 desk.look();
                 probe.turn_away();
             }
@@ -223,6 +231,7 @@ async fn control(
                 // rare ones.
                 desk.collector.collect();
                 probe.adapt(&desk.collector.recent());
+                rests = probe.rests();
             }
         }
     }

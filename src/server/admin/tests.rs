@@ -8,6 +8,7 @@ use crate::time::clock;
 use mock::Server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A test that takes this long fails instead of hanging. It is far longer than any test here takes.
@@ -55,6 +56,34 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
     (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+// While a server has nothing to do, is the gate left alone? Once a worker begins, does it decide at
+// once, and then as often as always? Method: virtual time.
+#[test]
+fn an_idle_server_is_left_alone() {
+    let (server, (stopper, stop)) = (Server::new(), watch::channel(false));
+    server.is_idle.store(true, Ordering::Relaxed);
+    let (metrics, (_asker, questions)) = (WorkerMetrics::new(1), mpsc::channel(1));
+    let mut collector = Collector::new(&metrics);
+    let test = async {
+        let after = async |time| {
+            tokio::time::sleep(time).await;
+            server.decisions.load(Ordering::Relaxed)
+        };
+        let before = after(Duration::from_millis(1_500)).await;
+        assert_eq!(after(Duration::from_secs(10)).await, before);
+        server.is_idle.store(false, Ordering::Relaxed);
+        server.activity().begins();
+        assert_eq!(after(Duration::from_millis(1)).await, before + 1);
+        let each_second = (COLLECT_EVERY.get() / DECIDE_EVERY.get()) as usize;
+        assert_eq!(after(COLLECT_EVERY.into()).await, before + 1 + each_second);
+        drop(stopper);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime
+        .expect("a runtime")
+        .block_on(async { tokio::join!(control(&mut collector, &server, questions, stop), test) });
 }
 
 /// Is a page of another origin kept from reading answers and from starting captures, while

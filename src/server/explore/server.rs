@@ -9,6 +9,7 @@ use crate::emulation::overheads::Overheads;
 use crate::handler::{Inherited, Service};
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
+use crate::runtime::activity::Activity;
 use crate::runtime::continuation::{self, Outside, WaitSlot, new_runtime_id};
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::samples::Samples;
@@ -117,6 +118,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(sockets.len(), workers, scenario.queued, scenario.classified),
         limits: &limits,
         samples: &samples,
+        activity: &Activity::default(),
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let mut engines: Vec<_> = (0..=workers).map(engine).collect();

@@ -8,6 +8,7 @@ use crate::handler::Service;
 use crate::metrics::{ClassNames, Description, Gauges, GivenUp};
 use crate::net::Drops;
 use crate::runtime::Groups;
+use crate::runtime::activity::Activity;
 use crate::runtime::continuation::{LEDGER, lock};
 use crate::runtime::cpus::run_queue;
 use crate::runtime::cpus::{cpus, throttled};
@@ -70,6 +71,8 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     pub(super) drops_unread: Once,
     /// State for log lines that must not repeat. Used by the admin thread once a second.
     pub(super) said: Mutex<Said>,
+    /// The number of received datagrams at the last call of [`Upkeep::rests`].
+    received: AtomicCell<u64>,
     /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
     /// The current policy and its adaptation. Used by the admin thread once a second, and by the
@@ -101,6 +104,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
             drops: Mutex::new(Drops::new(bound.listening.group.sockets.len())),
             drops_unread: Once::new(),
             said: Mutex::default(),
+            received: AtomicCell::new(0),
             gate: Mutex::new(Gate::new(config, &bound.board.samples)),
             following: Mutex::new(following),
         }
@@ -283,6 +287,20 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, 
             let Bound { board, listening, config, .. } = self.bound;
             lock(&self.gate).decide(board, &listening.group, config, || self.kernel_dropped());
         }
+    }
+
+    fn rests(&self) -> bool {
+        let (received, ends) = self.bound.board.metrics.ends();
+        let is_idle = self.received.swap(received) == received && ends.iter().sum::<u64>() == received;
+        let rests = is_idle && lock(&self.gate).is_open();
+        if rests {
+            self.bound.board.activity.rest();
+        }
+        rests
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.bound.board.activity
     }
 
     /// During a stop the watchdog is always fed, because the drain timeout already bounds the stop.

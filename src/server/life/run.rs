@@ -217,6 +217,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(bound.listening.group.sockets.len(), workers, workers * config.room, classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
+        activity: &bound.board.activity,
     }
 }
 

@@ -6,6 +6,7 @@ use super::repeats::Repeats;
 use super::serving::{Make, Serving};
 use crate::handler::Service;
 use crate::net::{AddressFilter, Socket};
+use crate::runtime::activity::Activity;
 use crate::runtime::continuation::Outside;
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::samples::Samples;
@@ -44,6 +45,8 @@ pub(crate) struct Common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) limits: &'e ArcSwap<WaitLimits>,
     /// Who uses the workers' time.
     pub(crate) samples: &'e Samples,
+    /// Told when a worker has something to do after it had nothing.
+    pub(crate) activity: &'e Activity,
 }
 
 impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {

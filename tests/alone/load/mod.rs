@@ -7,6 +7,7 @@ mod cgroup;
 mod cpus;
 mod fork;
 mod gate;
+mod idle;
 mod overload;
 mod pauses;
 mod steal;

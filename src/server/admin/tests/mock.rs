@@ -2,19 +2,33 @@
 
 use crate::config::Config;
 use crate::metrics::{Description, Gauges, Tick, Unended};
+use crate::runtime::activity::Activity;
 use crate::sched::Recent;
 use crate::server::admin::endpoint::Pages;
 use crate::server::admin::{Probe, Upkeep};
 use crate::server::reload::Reloads;
 use crate::time::{Nanos, clock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Stands in for a server.
-pub(super) struct Server(Reloads);
+pub(super) struct Server {
+    reloads: Reloads,
+    activity: Activity,
+    /// Whether it has nothing to do.
+    pub(super) is_idle: AtomicBool,
+    /// How often the gate has decided.
+    pub(super) decisions: AtomicUsize,
+}
 
 impl Server {
     pub(super) fn new() -> Server {
         let pairs = [("burn", "sleep"), ("time-scale", "10"), ("workers", "1"), ("overheads", "none")];
-        Server(Reloads::none(&Config::from_pairs(pairs).expect("a configuration")))
+        Server {
+            reloads: Reloads::none(&Config::from_pairs(pairs).expect("a configuration")),
+            activity: Activity::default(),
+            is_idle: AtomicBool::new(false),
+            decisions: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -40,16 +54,27 @@ impl Pages for Server {
     }
 
     fn reloads(&self) -> &Reloads {
-        &self.0
+        &self.reloads
     }
 }
 
 impl Upkeep for Server {
     fn adapt(&self, _: &Recent) {}
 
-    fn turn_away(&self) {}
+    fn turn_away(&self) {
+        self.decisions.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn feed_watchdog(&self) {}
+
+    fn rests(&self) -> bool {
+        self.activity.rest();
+        self.is_idle.load(Ordering::Relaxed)
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.activity
+    }
 }
 
 impl Probe for Server {

@@ -247,7 +247,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             // A server has at most 8 pools.
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => self.recorder.begin_idle(since),
-            Boundary::Busy { idle } => self.recorder.end_idle(idle),
+            Boundary::Busy { idle } => {
+                self.recorder.end_idle(idle);
+                self.common.activity.begins();
+            }
             Boundary::Rest { .. } => {
                 self.send();
                 self.rest();
