@@ -169,9 +169,18 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
 }
 
 /// Whether the kernel has put this thread to sleep.
-pub(crate) fn sleeps(thread: &AtomicI32) -> bool {
+fn sleeps(thread: &AtomicI32) -> bool {
     let stat = format!("/proc/self/task/{}/stat", thread.load(Ordering::Relaxed));
     std::fs::read_to_string(stat).is_ok_and(|stat| stat.contains(") S "))
+}
+
+/// Waits until the kernel has put this thread to sleep.
+pub(crate) fn await_sleep(id: &AtomicI32) {
+    let until = clock::now().plus(DEADLINE.into());
+    while !sleeps(id) {
+        assert!(clock::now() < until, "it does not sleep");
+        thread::yield_now();
+    }
 }
 
 struct Stop<'a, J: Send>(&'a Shared<J>);
@@ -239,7 +248,8 @@ fn a_sleeper_looks_into_no_ingress_until_its_own_wakes_it() {
         for round in 0..40 {
             let owner = round / 3 % 2;
             let until = clock::now().plus(DEADLINE.into());
-            // One that has announced itself, and does not wait yet, leaves an arrival to the watcher.
+            // One that has announced itself, and does not wait yet, leaves an arrival to the
+            // watcher.
             while !(0..2).all(|worker| shared.idle.is_asleep(worker) && sleeps(&play.threads[worker])) {
                 assert!(clock::now() < until, "idle workers sleep");
                 thread::yield_now();

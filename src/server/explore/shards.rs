@@ -1,8 +1,8 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
 //! each once? Does each hear of the start before all that, and of the stop? Is nothing lost before
 //! a stop? Does the state that a shard hands over come to the successor's shard? Method: a service
-//! and its successor in virtual time, beside a model of what is due. Requests, policies, a hand-over
-//! and a stop are drawn from a seed.
+//! and its successor in virtual time, beside a model of what is due. Requests, policies, a
+//! hand-over and a stop are drawn from a seed.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;

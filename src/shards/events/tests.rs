@@ -251,8 +251,8 @@ fn a_look_ends_where_there_is_no_packet() {
     assert_eq!(refused, SHARDS / 3, "once in each look");
 }
 
-// Does each shard get the notice of the start once, before a message that came earlier, and before
-// one that it is told in its first event?
+// Does each shard get the notice of the start once? Does it come before all messages, also before
+// one that was there first?
 #[test]
 fn the_notice_of_the_start_comes_first() {
     let events = events(3);

@@ -114,7 +114,7 @@ fn the_library_alone_is_small() {
     };
     let alone = crates(&["--no-default-features"]);
     let others = alone.iter().filter(|name| !name.starts_with("forebay-")).count();
-    assert!(alone.contains(&"mio".to_owned()) && others <= 40, "{others}: {alone:?}");
+    assert!(alone.contains(&"tokio".to_owned()) && others <= 40, "{others}: {alone:?}");
     let (alone, all) = (alone.len(), crates(&[]).len());
     let admin = crates(&["--no-default-features", "--features", "admin"]).len();
     let page = include_str!("../../../src/handler/README.md").replace('\n', " ");

@@ -21,12 +21,13 @@ pub(crate) trait Readiness {
     fn arm(&self, worker: WorkerId, armed: bool);
 
     /// Adds the ingress of `worker` to the watch set, or removes it. Does nothing for a worker
-    /// without an ingress. While the owner waits with the ingress in its `Poll`, an arrival is not
-    /// reported to the watch set, if the ingress was added there later than to the `Poll`.
+    /// without an ingress. If the ingress was in its owner's `Poll` before, the watch set is not
+    /// told of an arrival that ends the owner's wait.
     fn watch(&self, worker: WorkerId, watched: bool);
 
     /// Adds the ingress of `worker` to the worker's own `Poll` if `own`, so that it ends waits;
-    /// otherwise removes it.
+    /// otherwise removes it. If the ingress is in the watch set, it then counts as added there
+    /// later.
     fn own(&self, worker: WorkerId, own: bool);
 }
 
@@ -215,8 +216,8 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Adds the watch set to the `Poll` of `worker`, or removes it unless it stays there. When it is
-    /// added, the kernel checks it at once, so sockets that were ready before are reported too.
+    /// Adds the watch set to the `Poll` of `worker`, or removes it unless it stays there. When it
+    /// is added, the kernel checks it at once, so sockets that were ready before are reported too.
     fn arm(&self, state: &mut State, worker: WorkerId, armed: bool) {
         let armed = armed || state.keeps[worker] && state.armed[worker];
         if std::mem::replace(&mut state.armed[worker], armed) != armed {

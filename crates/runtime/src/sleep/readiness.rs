@@ -4,6 +4,7 @@
 use super::idle::Readiness;
 use super::sleeper::Woken;
 use crate::clock;
+use crate::continuation::lock;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::{Noticed, WorkerId};
 use crate::time::Nanos;
@@ -30,6 +31,8 @@ const EVENTS: usize = 8;
 /// The wakers, epoll instances and ingresses of all workers.
 pub(crate) struct Descriptors {
     polls: Box<[Poll]>,
+    /// Where the ingress of each worker is.
+    places: Box<[Mutex<IngressPlaces>]>,
     /// The epoll instance that reports the ingresses whose owners do not wait.
     pub watch_set: Arc<WatchSet>,
 }
@@ -40,6 +43,16 @@ pub(crate) struct Descriptors {
 struct Poll {
     queue: Epoll,
     waker: EventFd,
+}
+
+/// Where a worker's ingress is to be.
+#[derive(Debug, Default)]
+struct IngressPlaces {
+    /// In its own `Poll`, but not while `paused`.
+    own: bool,
+    paused: bool,
+    /// In the watch set.
+    watched: bool,
 }
 
 /// What ended a wait.
@@ -54,7 +67,7 @@ impl Poll {
     fn new() -> io::Result<Poll> {
         let queue = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let waker = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        // Each write is an event, so nobody reads the number.
+        // Each write is an event, so the number is never read.
         queue.add(&waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, WAKE))?;
         Ok(Poll { queue, waker })
     }
@@ -66,12 +79,46 @@ impl Descriptors {
     pub(crate) fn new(workers: usize, ingress: &[BorrowedFd<'_>]) -> io::Result<Descriptors> {
         let open = || -> io::Result<Descriptors> {
             let watch_set = Arc::new(WatchSet::new(ingress, ingress.len() / workers)?);
-            Ok(Descriptors { polls: (0..workers).map(|_| Poll::new()).collect::<io::Result<_>>()?, watch_set })
+            let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<_>>()?;
+            Ok(Descriptors { polls, places: (0..workers).map(|_| Mutex::default()).collect(), watch_set })
         };
         open().map_err(|error| {
             let calls = "epoll_create1, epoll_ctl with EPOLLEXCLUSIVE, epoll_wait, eventfd2";
             io::Error::new(error.kind(), format!("workers cannot wait: {error}; this system must permit {calls}"))
         })
+    }
+
+    /// While `paused`, no ingress is in its owner's `Poll`. Another process that has the sockets is
+    /// then told of all arrivals. Otherwise the kernel would stop at a worker of this process that
+    /// waits.
+    pub(crate) fn pause(&self, paused: bool) {
+        for (worker, places) in self.places.iter().enumerate() {
+            let mut places = lock(places);
+            if std::mem::replace(&mut places.paused, paused) != paused && places.own {
+                self.set_own(worker, &places);
+            }
+        }
+    }
+
+    /// Adds the ingress of `worker` to its own `Poll`, or removes it. After adding it, adds it to
+    /// the watch set again, so that the `Poll` comes first.
+    fn set_own(&self, worker: WorkerId, places: &IngressPlaces) {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET | EpollFlags::EPOLLEXCLUSIVE;
+        let (event, own) = (EpollEvent::new(flags, INGRESS), places.own && !places.paused);
+        for number in self.watch_set.ingress_of(worker) {
+            set(&self.polls[worker].queue, &self.watch_set.ingress[number], own.then_some(event));
+        }
+        if own && places.watched {
+            self.set_watched(worker, false);
+            self.set_watched(worker, true);
+        }
+    }
+
+    fn set_watched(&self, worker: WorkerId, watched: bool) {
+        let WatchSet { queue, ingress, .. } = &*self.watch_set;
+        for number in self.watch_set.ingress_of(worker) {
+            set(queue, &ingress[number], watched.then(|| exclusive(number as u64)));
+        }
     }
 
     /// Waits for an event of `worker`, at most for `timeout` if there is one.
@@ -100,7 +147,7 @@ impl Descriptors {
 /// waits, the arrival ends this wait, and the kernel goes no further. Otherwise it tells the watch
 /// set as well.
 ///
-/// The watch set is level-triggered, unlike the `Poll`: while a datagram waits that it was told of,
+/// The watch set is level-triggered, unlike the `Poll`. While a datagram waits that it was told of,
 /// each look reports the socket again, after all other sockets.
 pub(crate) struct WatchSet {
     queue: Epoll,
@@ -178,8 +225,8 @@ impl WatchSet {
 
 impl Readiness for Descriptors {
     fn wake(&self, worker: WorkerId) {
-        // Before the number would overflow, 2^64 - 2 writes have happened. No other documented error
-        // applies. If it failed, the server would hang, so panic.
+        // The number overflows after 2^64 - 2 writes. No other documented error applies. If it
+        // failed, the server would hang, so panic.
         self.polls[worker].waker.write(1).expect("a worker can be woken");
     }
 
@@ -189,17 +236,15 @@ impl Readiness for Descriptors {
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
-        let WatchSet { queue, ingress, .. } = &*self.watch_set;
-        for number in self.watch_set.ingress_of(worker) {
-            set(queue, &ingress[number], watched.then(|| exclusive(number as u64)));
-        }
+        lock(&self.places[worker]).watched = watched;
+        self.set_watched(worker, watched);
     }
 
     fn own(&self, worker: WorkerId, own: bool) {
-        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET | EpollFlags::EPOLLEXCLUSIVE;
-        let event = EpollEvent::new(flags, INGRESS);
-        for number in self.watch_set.ingress_of(worker) {
-            set(&self.polls[worker].queue, &self.watch_set.ingress[number], own.then_some(event));
+        let mut places = lock(&self.places[worker]);
+        places.own = own;
+        if !places.paused {
+            self.set_own(worker, &places);
         }
     }
 }
@@ -233,8 +278,8 @@ fn look_cost(queue: &Epoll) -> Nanos {
 /// Number of looks in a measurement, and number of measurements. 32 x 32 looks take 150 us.
 const LOOKS_MEASURED: u64 = 32;
 
-/// Adds `descriptor` to `queue` with this `event`, or removes it. The kernel checks a new descriptor
-/// at once, so it also reports one that was ready before.
+/// Adds `descriptor` to `queue` with this `event`, or removes it. The kernel checks a new
+/// descriptor at once, so it also reports one that was ready before.
 fn set(queue: &Epoll, descriptor: impl AsFd, event: Option<EpollEvent>) {
     let done = match event {
         Some(event) => queue.add(descriptor, event),
@@ -247,98 +292,4 @@ fn set(queue: &Epoll, descriptor: impl AsFd, event: Option<EpollEvent>) {
 const IN_TURN: &str = "a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::sleeps;
-    use mio::unix::pipe;
-    use std::io::{Read, Write};
-    use std::os::fd::AsFd;
-    use std::sync::atomic::AtomicI32;
-    use std::thread;
-
-    // Does each look report every watched ingress that holds datagrams, until a worker receives
-    // from it? Does a look for one socket report the next in turn, so that two workers go to
-    // different sockets?
-    #[test]
-    fn what_waits_is_named_until_it_has_been_received() {
-        let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
-        let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_fd());
-        let descriptors = Descriptors::new(3, &fds).expect("readiness queues");
-        [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
-        let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
-        let (all, next) = (|| descriptors.watch_set.arrivals(), || descriptors.watch_set.next_arrival().first());
-        assert_eq!((all(), next()), (Noticed::default(), None));
-        [&mut second, &mut first, &mut third].into_iter().for_each(|(sender, _)| send(sender));
-        assert_eq!([(); 3].map(|()| all()), [(); 3].map(|()| Noticed::of([1, 0])), "the third is not watched");
-        assert_eq!([(); 4].map(|()| next()), [Some(1), Some(0), Some(1), Some(0)]);
-        assert_eq!(first.1.read(&mut [0; 8]).expect("a byte"), 1);
-        assert_eq!(([(); 2].map(|()| all()), next()), ([(); 2].map(|()| Noticed::of([1])), Some(1)));
-        descriptors.watch(1, false);
-        assert_eq!((all(), next()), (Noticed::default(), None));
-        send(&mut first.0);
-        assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
-    }
-
-    // Does an arrival end its owner's wait, and no other? If the owner does not wait, does the watch
-    // set tell of it? Can it be told of what the owner has left? Does an ingress that was added to
-    // the watch set first break this order, and a new report mend it?
-    #[test]
-    fn an_arrival_is_for_its_owner_first() {
-        let (mut sender, mut ingress) = pipe::new().expect("a pipe");
-        let descriptors = Descriptors::new(1, &[ingress.as_fd()]).expect("readiness queues");
-        let watched = || descriptors.watch_set.arrivals().waiting;
-        let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
-        let mut waits_and_gets = |sender: &mut pipe::Sender| {
-            let thread = AtomicI32::new(0);
-            let seen = thread::scope(|scope| {
-                let waiting = scope.spawn(|| {
-                    thread.store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
-                    descriptors.wait(0, None)
-                });
-                while !sleeps(&thread) {
-                    thread::yield_now();
-                }
-                send(sender);
-                let waited = waiting.join().expect("no panic");
-                assert!(waited.by_event && waited.woken.own, "{waited:?}");
-                watched()
-            });
-            // It has left the datagram.
-            descriptors.watch(0, false);
-            descriptors.watch(0, true);
-            assert_eq!((watched(), ingress.read(&mut [0; 8]).expect("a byte"), watched()), (1, 1, 0));
-            seen
-        };
-        descriptors.watch(0, true);
-        descriptors.own(0, true);
-        assert_eq!(waits_and_gets(&mut sender), 1, "the watch set is told first");
-        assert_eq!([(); 3].map(|()| waits_and_gets(&mut sender)), [0; 3]);
-        // Nobody waits.
-        send(&mut sender);
-        assert_eq!(watched(), 1);
-    }
-
-    // If an ingress has several descriptors, are all reported? Does each end the owner's wait, and
-    // none after it is removed?
-    #[test]
-    fn an_ingress_has_several_descriptors() {
-        let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));
-        let fds = [0, 1, 2, 3].map(|number: usize| pipes[number].1.as_fd());
-        let descriptors = Descriptors::new(2, &fds).expect("readiness queues");
-        descriptors.watch(1, true);
-        for (sender, _) in &mut pipes {
-            assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
-        }
-        let seen = descriptors.watch_set.arrivals();
-        assert_eq!((seen.waiting, &seen), (2, &Noticed::of([1, 1])), "those of worker 1");
-        descriptors.watch(1, false);
-        assert_eq!(descriptors.watch_set.arrivals(), Noticed::default());
-        for number in [2, 3] {
-            descriptors.own(1, true);
-            assert_eq!(pipes[number].1.read(&mut [0; 8]).expect("a byte"), 1);
-            let waited = descriptors.wait(1, Some(Nanos::ZERO));
-            assert_eq!(waited.woken.own, number == 2, "while a descriptor still holds something: {waited:?}");
-            descriptors.own(1, false);
-        }
-    }
-}
+mod tests;

@@ -161,9 +161,6 @@ impl Sleeper {
             // Also before the last look, so that later arrivals end the wait.
             idle.readiness.own(self.worker, true);
             self.on_own = true;
-            // Behind it in the kernel's order, so that one arrival wakes either the owner or the
-            // watcher.
-            self.report_own(idle);
         }
         self.jobs = 0;
         let backs_off = self.spurious_wake && self.backs_off;
@@ -190,8 +187,9 @@ impl Sleeper {
         self.held = Held::New;
     }
 
-    /// Whether the worker has done what it was woken for, as far as ingresses are concerned, and an
-    /// arrival at its own one would end its next sleep.
+    /// Whether the worker need not look into ingresses before it sleeps. It has begun a job since
+    /// it slept, or its own ingress alone has woken it, and it has found that one empty. An arrival
+    /// there would end its next sleep.
     pub(crate) fn would_be_told(&self) -> bool {
         (self.jobs > 0 || self.own_alone) && self.on_own && self.held == Held::New
     }

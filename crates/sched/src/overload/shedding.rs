@@ -362,8 +362,8 @@ impl Shedding {
     }
 }
 
-/// The part of its bound, in eighths, up to which a request may wait. So requests of limited sources
-/// are refused first, and those of validated sources last.
+/// The part of its bound, in eighths, up to which a request may wait. So requests of limited
+/// sources are refused first, and those of validated sources last.
 fn eighths(stay: &Stay, limited: bool, quarters: u64) -> u64 {
     match (limited, stay.validated) {
         (true, _) => quarters,

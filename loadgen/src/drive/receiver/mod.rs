@@ -271,11 +271,10 @@ impl<'a> Receiver<'a> {
 
     /// The request that the datagram in the buffer answers, if this run sent it over that flow.
     fn matched(&mut self, flow: usize, at: Nanos, bytes: usize) -> Option<(usize, Told)> {
-        let reply = &self.buffer[..bytes];
-        let told = self.datagrams.profile.read(self.datagrams.common, reply)?;
+        let bytes = &self.buffer[..bytes];
+        let told = self.datagrams.profile.read(self.datagrams.common, bytes)?;
         let (clients, sent) = (&self.clients, self.live.sent());
-        let incoming = Incoming { flow, at, bytes: reply, told: &told };
-        let id = self.matching.request(clients, sent, self.datagrams, &incoming)?;
+        let id = self.matching.request(clients, sent, self.datagrams, &Incoming { flow, at, bytes, told: &told })?;
         let request = clients.schedule.get(id)?;
         // A request is counted before it is sent, and its reply can only come after that.
         let is_sent = (id as u64) < sent && clients.has_sent(id, told.attempt);

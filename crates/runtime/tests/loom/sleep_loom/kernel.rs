@@ -339,7 +339,13 @@ impl Readiness for Kernel {
     fn own(&self, worker: WorkerId, own: bool) {
         let mut state = self.state.lock().unwrap();
         assert_ne!(std::mem::replace(&mut state.workers[worker].own, own), own, "epoll refuses");
-        state.workers[worker].own_first = false;
+        state.workers[worker].own_first = own;
+        // It enters the watch set again.
+        let is_reported = state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoAdded;
+        if own && state.workers[worker].watched && is_reported {
+            state.workers[worker].reported = true;
+            self.watched_is_ready(&mut state);
+        }
         if own && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoOwn {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }

@@ -1,7 +1,7 @@
 //! A small server: workers that search as their policy says and sleep by the protocol, queues, a
 //! stop, a switch.
 
-use super::idle::Idle;
+use super::idle::{Idle, Readiness};
 use super::kernel::{Fault, Forgotten, Kernel};
 use super::sleeper::{Rests, Sleeper, Woken, sleep};
 use crate::sched::{Local, Policy, PoolId, Step, View, WorkerId};
@@ -307,9 +307,7 @@ impl Worker {
     /// Takes the first received datagram. The others wait in its deque.
     fn receive(&mut self, owner: WorkerId) -> bool {
         let received = self.world.idle.readiness.receive(owner);
-        if owner == self.local.worker {
-            self.sleeper.has_emptied_own();
-        }
+        (owner == self.local.worker).then(|| self.sleeper.has_emptied_own());
         if received > 1 {
             self.world.deques[self.local.worker].fetch_add(received - 1, Ordering::Relaxed);
             self.sleeper.has_unannounced();
@@ -344,10 +342,7 @@ impl Worker {
         let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
         match world.flaw {
             Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, false),
-            Flaw::KeepsRole => {
-                world.idle.readiness.watch(id, false);
-                world.idle.readiness.watch(id, true);
-            }
+            Flaw::KeepsRole => [false, true].into_iter().for_each(|watched| world.idle.readiness.watch(id, watched)),
             Flaw::HidesIngress => world.idle.hand_on(id),
             _ => self.sleeper.begin_work(&world.idle, policy, more),
         }
