@@ -142,7 +142,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(1, 1, 1_024, false),
         limits: &limits,
         samples: &samples,
-        activity: &Activity::default(),
+        activity: Activity::default(),
     };
     // The readiness queue needs a descriptor. Nothing ever arrives at this one.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

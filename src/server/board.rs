@@ -1,7 +1,6 @@
 //! Shared state that workers write for the control threads, and the other way round.
 
 use crate::metrics::WorkerMetrics;
-use crate::runtime::activity::Activity;
 use crate::runtime::samples::Samples;
 use crate::sched::overload::WaitLimits;
 use arc_swap::ArcSwap;
@@ -13,8 +12,6 @@ pub(super) struct Board {
     pub(super) samples: Samples,
     /// The kernel's thread number of each worker; 0 before the thread runs.
     pub(super) threads: Box<[AtomicI32]>,
-    /// Wakes the admin thread once the workers have something to do.
-    pub(super) activity: Activity,
     /// The limits on waiting. The admin thread writes them once a second.
     pub(super) limits: ArcSwap<WaitLimits>,
 }
@@ -26,7 +23,6 @@ impl Board {
             metrics: WorkerMetrics::new(workers),
             samples,
             threads: (0..workers).map(|_| AtomicI32::new(0)).collect(),
-            activity: Activity::default(),
             limits: ArcSwap::from_pointee(limits),
         }
     }

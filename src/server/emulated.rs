@@ -121,6 +121,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         received
     }
 
+    fn has_emptied_own(&self) -> bool {
+        self.engine.has_emptied_own()
+    }
+
     fn has_room(&self) -> bool {
         self.engine.has_room()
     }

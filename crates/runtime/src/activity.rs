@@ -1,5 +1,5 @@
-//! Tells a thread that watches the workers when they have something to do again. So it need not
-//! look while they have nothing.
+//! Tells a thread that watches the workers when they have had something to do. So it need not look
+//! while they have nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -9,20 +9,20 @@ use tokio::sync::Notify;
 pub struct Activity {
     /// Whether the watching thread rests.
     rests: AtomicBool,
-    begun: Notify,
+    stirred: Notify,
 }
 
 impl Activity {
-    /// Notes that the watching thread rests from now on. A worker that began just before may not
-    /// see it, so the thread must still look now and then.
+    /// Notes that the watching thread rests from now on. A worker may work for long before it
+    /// tells, so the thread must still look now and then.
     pub fn rest(&self) {
         // Ordering: relaxed, because a lost notice only means a later look.
         self.rests.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a worker has something to do after it had nothing.
+    /// Notes that a worker has had something to do. Call it before the worker sleeps.
     #[inline]
-    pub fn begins(&self) {
+    pub fn stirs(&self) {
         if self.rests.load(Ordering::Relaxed) {
             self.wake();
         }
@@ -31,12 +31,12 @@ impl Activity {
     #[cold]
     fn wake(&self) {
         if self.rests.swap(false, Ordering::Relaxed) {
-            self.begun.notify_one();
+            self.stirred.notify_one();
         }
     }
 
-    /// Waits until a worker has begun since [`Activity::rest`].
-    pub async fn begun(&self) {
-        self.begun.notified().await;
+    /// Waits until a worker has told since [`Activity::rest`].
+    pub async fn stirred(&self) {
+        self.stirred.notified().await;
     }
 }

@@ -70,6 +70,7 @@ impl<J: Send> Loop<'_, J> {
         }
         // As before a job that never ends: the watcher takes over the ingress.
         sleeper.has_unannounced();
+        sleeper.report_own(&shared.idle);
         sleeper.begin_work(&shared.idle, &self.policy, true);
         sleeper.leave_own(&shared.idle);
         shared.idle.leave(worker);

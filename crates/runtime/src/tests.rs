@@ -58,6 +58,8 @@ struct Toy<'t> {
     held: &'t Mutex<Receiver<()>>,
     shed: &'t AtomicUsize,
     let_out: Vec<u8>,
+    /// Whether the last receive has emptied the worker's own ingress.
+    emptied: bool,
 }
 
 impl Engine for Toy<'_> {
@@ -73,7 +75,8 @@ impl Engine for Toy<'_> {
         let mut pipe = self.outputs[owner].lock().unwrap_or_else(PoisonError::into_inner);
         let datagrams = pipe.read(&mut bytes).unwrap_or(0);
         batch.extend(bytes[..datagrams].iter().map(|job| Arrived { job: (*job, false), class: None }));
-        Received { datagrams, emptied: datagrams < bytes.len(), ..Received::default() }
+        self.emptied = owner == self.worker && datagrams < bytes.len();
+        Received { datagrams, more: false }
     }
 
     fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
@@ -103,6 +106,10 @@ impl Engine for Toy<'_> {
         true
     }
 
+    fn has_emptied_own(&self) -> bool {
+        self.emptied
+    }
+
     fn ready(&mut self) -> Option<Ready<(u8, bool)>> {
         let job = self.let_out.pop()?;
         Some(Ready::Arrived(Arrived { job: (job, false), class: None }))
@@ -111,7 +118,7 @@ impl Engine for Toy<'_> {
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Idle { .. } => self.seen = Seen::Idle,
-            Boundary::Rest { .. } => self.seen = Seen::Rested,
+            Boundary::Rest { .. } => (self.seen, self.emptied) = (Seen::Rested, false),
             _ => {}
         }
     }
@@ -154,6 +161,7 @@ fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &
                 held: &held,
                 shed: &shed,
                 let_out: Vec::new(),
+                emptied: false,
             };
             let (shared, thread) = (&shared, &threads[worker.id]);
             scope.spawn(move || {

@@ -160,6 +160,14 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         self.sleeper.has_emptied_own();
     }
 
+    fn report_own(&mut self) {
+        self.sleeper.report_own(&self.shared.idle);
+    }
+
+    fn own_waits(&self) -> bool {
+        self.sleeper.own_waits()
+    }
+
     fn next_socket(&mut self) -> WorkerId {
         // Ordering: relaxed, because the counter guards no other data.
         self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.thieves.len()

@@ -214,7 +214,7 @@ async fn control(
             }
             // The watchdog comes before the questions, so that many questions cannot starve it.
             _ = watchdog.tick(), if probe.watchdog_every().is_some() => probe.feed_watchdog(),
-            () = probe.activity().begun(), if rests => rests = false,
+            () = probe.activity().stirred(), if rests => rests = false,
             _ = gate.tick(), if !rests => {
                 desk.look();
                 probe.turn_away();

@@ -58,7 +58,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-// While a server has nothing to do, is the gate left alone? Once a worker begins, does it decide at
+// While a server has nothing to do, is the gate left alone? Once a worker stirs, does it decide at
 // once, and then as often as always? Method: virtual time.
 #[test]
 fn an_idle_server_is_left_alone() {
@@ -74,7 +74,7 @@ fn an_idle_server_is_left_alone() {
         let before = after(Duration::from_millis(1_500)).await;
         assert_eq!(after(Duration::from_secs(10)).await, before);
         server.is_idle.store(false, Ordering::Relaxed);
-        server.activity().begins();
+        server.activity().stirs();
         assert_eq!(after(Duration::from_millis(1)).await, before + 1);
         let each_second = (COLLECT_EVERY.get() / DECIDE_EVERY.get()) as usize;
         assert_eq!(after(COLLECT_EVERY.into()).await, before + 1 + each_second);

@@ -118,7 +118,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(sockets.len(), workers, scenario.queued, scenario.classified),
         limits: &limits,
         samples: &samples,
-        activity: &Activity::default(),
+        activity: Activity::default(),
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let mut engines: Vec<_> = (0..=workers).map(engine).collect();

@@ -294,13 +294,13 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, 
         let is_idle = self.received.swap(received) == received && ends.iter().sum::<u64>() == received;
         let rests = is_idle && lock(&self.gate).is_open();
         if rests {
-            self.bound.board.activity.rest();
+            self.common.activity.rest();
         }
         rests
     }
 
     fn activity(&self) -> &Activity {
-        &self.bound.board.activity
+        &self.common.activity
     }
 
     /// During a stop the watchdog is always fed, because the drain timeout already bounds the stop.

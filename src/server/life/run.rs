@@ -12,6 +12,7 @@ use crate::handler::Service;
 use crate::metrics::{Collector, Snapshot};
 use crate::net::KernelLink;
 use crate::output;
+use crate::runtime::activity::Activity;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::{AbortOnPanic, Groups, Members, Shared};
@@ -217,7 +218,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         shedding: Shedding::new(bound.listening.group.sockets.len(), workers, workers * config.room, classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
-        activity: &bound.board.activity,
+        activity: Activity::default(),
     }
 }
 

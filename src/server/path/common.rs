@@ -45,8 +45,8 @@ pub(crate) struct Common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S =
     pub(crate) limits: &'e ArcSwap<WaitLimits>,
     /// Who uses the workers' time.
     pub(crate) samples: &'e Samples,
-    /// Told when a worker has something to do after it had nothing.
-    pub(crate) activity: &'e Activity,
+    /// Told when a worker has had something to do, and sleeps.
+    pub(crate) activity: Activity,
 }
 
 impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, S> Common<'s, 'e, H, M, S> {

@@ -135,9 +135,6 @@ impl Sleeper {
     #[inline(always)]
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
-        if self.held == Held::Told {
-            self.report_own(idle);
-        }
         if self.jobs == BUSY_JOBS {
             self.leave_own(idle);
         } else {
@@ -187,20 +184,27 @@ impl Sleeper {
         self.held = Held::New;
     }
 
-    /// Whether the worker need not look into ingresses before it sleeps. It has begun a job since
-    /// it slept, or its own ingress alone has woken it, and it has found that one empty. An arrival
-    /// there would end its next sleep.
+    /// Whether the worker need not look into ingresses before it sleeps, if its own one is empty.
+    /// It has begun a job since it slept, or its own ingress alone has woken it. An arrival there
+    /// would end its next sleep.
     pub(crate) fn would_be_told(&self) -> bool {
-        (self.jobs > 0 || self.own_alone) && self.on_own && self.held == Held::New
+        self.on_own && (self.jobs > 0 || self.own_alone)
     }
 
-    /// Lets the watch set report what the ingress holds: the kernel checks a descriptor that is
-    /// added.
+    /// Whether the worker's `Poll` has told of what its ingress holds, and the worker has not found
+    /// it empty since.
+    pub(crate) fn own_waits(&self) -> bool {
+        self.held != Held::New
+    }
+
+    /// Call before a job, if the worker's `Poll` has told of what its ingress holds. Lets the watch
+    /// set report it too: the kernel checks a descriptor that is added.
     #[cold]
-    fn report_own<R: Readiness>(&mut self, idle: &Idle<R>) {
-        if self.held == Held::Told {
-            self.held = Held::Reported;
+    pub(crate) fn report_own<R: Readiness>(&mut self, idle: &Idle<R>) {
+        if self.held != Held::Told {
+            return;
         }
+        self.held = Held::Reported;
         if self.watched {
             idle.readiness.watch(self.worker, false);
             idle.readiness.watch(self.worker, true);

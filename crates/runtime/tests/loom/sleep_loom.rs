@@ -28,6 +28,7 @@ pub(crate) mod sync {
 /// Zero, so the workers of the model count as busy from their first job on.
 const BUSY_JOBS: u32 = 0;
 
+mod flaw;
 #[expect(dead_code, reason = "whether a worker sleeps is a question of the watchdog, which is no part of this model")]
 #[path = "../../src/sleep/idle.rs"]
 mod idle;

@@ -37,6 +37,12 @@ pub trait Engine {
         None
     }
 
+    /// Whether the last receive since [`Boundary::Rest`] was from the worker's own socket, and left
+    /// nothing there.
+    fn has_emptied_own(&self) -> bool {
+        false
+    }
+
     /// Whether the engine can receive. If not, datagrams may wait although the kernel has told of
     /// them.
     fn has_room(&self) -> bool {
@@ -71,8 +77,6 @@ pub struct Received {
     /// Whether the engine holds more datagrams that have left the socket already, so that no other
     /// worker would find them. If so, receive again.
     pub more: bool,
-    /// Whether the socket holds nothing more.
-    pub emptied: bool,
 }
 
 /// What a policy needs to know of a job.
@@ -239,6 +243,13 @@ pub trait Acts: World {
     fn received(&mut self, owner: WorkerId, datagrams: usize);
     /// Notes that the worker has found its own socket empty.
     fn has_emptied_own(&mut self) {}
+    /// Lets other workers know of what waits in the worker's own socket.
+    fn report_own(&mut self) {}
+    /// Whether the kernel has told the worker of datagrams in its own socket, which it has not
+    /// found empty since.
+    fn own_waits(&self) -> bool {
+        false
+    }
     /// Advances the order of sockets that all workers share, and returns the next one.
     fn next_socket(&mut self) -> WorkerId;
 

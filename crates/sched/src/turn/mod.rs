@@ -133,7 +133,7 @@ impl<J> Turn<J> {
         engine: &mut impl Engine<Job = J>,
     ) -> usize {
         let mut actor = Actor { turn: self, policy, now, world, engine };
-        let (_, outcome, jobs) = actor.receive(owner);
+        let (outcome, jobs) = actor.receive(owner);
         actor.engine.boundary(Boundary::Tried { step: Step::Receive(owner), outcome, jobs });
         jobs
     }

@@ -20,6 +20,13 @@ where
         let queues_hold = |world: &W| policy.queues_of(turn.pool()).any(|queue| world.queue_len(queue) > 0);
         let more = left || world.backlog(turn.worker()) > 0 || queues_hold(world);
         let Description { class, attained } = engine.describe(job);
+        if world.own_waits() {
+            if engine.has_emptied_own() {
+                world.has_emptied_own();
+            } else {
+                world.report_own();
+            }
+        }
         world.begin_work(policy, policy.switched.then(|| now.minus(attained)), more);
         turn.running = Running { class, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);

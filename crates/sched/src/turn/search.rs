@@ -16,17 +16,16 @@ where
     pub(super) fn search(&mut self, sockets: bool) {
         self.engine.boundary(Boundary::Turn);
         self.spread();
-        let sockets = sockets && !(self.world.leaves_sockets() && self.engine.has_room());
         let mut contended = false;
         let mut walk = self.policy.search(&mut self.turn.search, self.now, &*self.world);
         while let Some(step) = walk.next(&mut self.turn.search, self.now, &*self.world) {
             let (outcome, jobs) = match step {
-                Step::Look | Step::Receive(_) | Step::ReceiveNext if !sockets => continue,
+                Step::Look | Step::Receive(_) | Step::ReceiveNext if !sockets || self.leaves_sockets() => continue,
                 Step::Look => (Outcome::Empty, self.look()),
-                Step::Receive(owner) => self.receive_in_turn(owner),
+                Step::Receive(owner) => self.receive(owner),
                 Step::ReceiveNext => {
                     let owner = self.world.next_socket();
-                    self.receive_in_turn(owner)
+                    self.receive(owner)
                 }
                 Step::Own | Step::Queue(_) | Step::Steal(_) => self.take(step),
             };
@@ -39,6 +38,22 @@ where
         self.turn.search.crowded = false;
         self.engine.flush();
         self.turn.then(Action::Sleep { contended });
+    }
+
+    /// Whether to look into no socket now, as [`World::leaves_sockets`](super::World::leaves_sockets)
+    /// says.
+    #[inline]
+    fn leaves_sockets(&mut self) -> bool {
+        self.world.leaves_sockets() && self.has_emptied_own() && self.engine.has_room()
+    }
+
+    /// Whether the kernel would tell of all datagrams that the worker's own socket holds.
+    #[cold]
+    fn has_emptied_own(&mut self) -> bool {
+        if self.world.own_waits() && self.engine.has_emptied_own() {
+            self.world.has_emptied_own();
+        }
+        !self.world.own_waits()
     }
 
     /// Takes a job; returns the number of jobs taken.
@@ -85,31 +100,21 @@ where
         waiting
     }
 
-    /// Receives from the socket of `owner`, a worker of the own group, and places each job. Returns
-    /// the number of datagrams.
+    /// Receives from the socket of `owner` and places each job. Returns the number of datagrams.
     #[inline]
-    fn receive_in_turn(&mut self, owner: WorkerId) -> (Outcome, usize) {
-        let (received, outcome, datagrams) = self.receive(owner);
-        if received.emptied && owner == self.turn.worker() {
-            self.world.has_emptied_own();
-        }
-        (outcome, datagrams)
-    }
-
-    /// As [`Actor::receive_in_turn`], from any socket. Also returns the last receive.
-    #[inline]
-    pub(super) fn receive(&mut self, owner: WorkerId) -> (Received, Outcome, usize) {
+    pub(super) fn receive(&mut self, owner: WorkerId) -> (Outcome, usize) {
         if !self.world.accepts() {
-            return (Received::default(), Outcome::Empty, 0);
+            return (Outcome::Empty, 0);
         }
-        match self.engine.receive(owner, &mut self.turn.batch) {
-            received @ Received { datagrams: 0, more: false, .. } => (received, Outcome::Empty, 0),
+        let received = self.engine.receive(owner, &mut self.turn.batch);
+        match received {
+            Received { datagrams: 0, more: false } => (Outcome::Empty, 0),
             received => self.place_received(owner, received),
         }
     }
 
     #[inline(never)]
-    fn place_received(&mut self, owner: WorkerId, mut received: Received) -> (Received, Outcome, usize) {
+    fn place_received(&mut self, owner: WorkerId, mut received: Received) -> (Outcome, usize) {
         let mut batch = std::mem::take(&mut self.turn.batch);
         let mut total = 0;
         loop {
@@ -122,7 +127,7 @@ where
         }
         self.turn.batch = batch;
         if total == 0 {
-            return (received, Outcome::Empty, 0);
+            return (Outcome::Empty, 0);
         }
         self.world.received(owner, total);
         if !self.world.any_asleep(self.turn.pool()) {
@@ -132,7 +137,7 @@ where
                 self.flag_others(waiting.saturating_sub(left));
             }
         }
-        (received, Outcome::Found, total)
+        (Outcome::Found, total)
     }
 
     /// Places a job that has not begun. Without room, the worker keeps it.

@@ -151,6 +151,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         self.receive_from(self.first + owner, batch)
     }
 
+    fn has_emptied_own(&self) -> bool {
+        // With several addresses, another one may hold something.
+        self.receiving.has_emptied(self.worker) && self.common.serving.addresses.len() == 1
+    }
+
     fn has_room(&self) -> bool {
         // While packets are short, another worker may have slept before it could receive all.
         self.common.packets.is_half_free()
@@ -247,13 +252,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
             // A server has at most 8 pools.
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => self.recorder.begin_idle(since),
-            Boundary::Busy { idle } => {
-                self.recorder.end_idle(idle);
-                self.common.activity.begins();
-            }
+            Boundary::Busy { idle } => self.recorder.end_idle(idle),
             Boundary::Rest { .. } => {
                 self.send();
                 self.rest();
+                self.receiving.rest();
+                self.common.activity.stirs();
             }
         }
     }

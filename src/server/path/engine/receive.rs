@@ -34,6 +34,9 @@ pub(crate) struct Receiving<'s, T> {
     numbered: u64,
     /// The number of full batches since the last batch that was not full.
     full_batches: usize,
+    /// The owner of the socket of the last receive since the worker slept, and whether this left
+    /// nothing there.
+    last: (WorkerId, bool),
     /// For each socket, a time at which this worker found nothing more in it.
     emptied_at: Box<[Nanos]>,
     /// For each owner of sockets, the number of the address from which this worker receives first
@@ -57,6 +60,7 @@ impl<'s, T> Receiving<'s, T> {
             room: BATCH,
             numbered: 0,
             full_batches: 0,
+            last: (0, false),
             emptied_at: vec![Nanos::ZERO; sockets].into(),
             next_address: vec![0; owners].into(),
         }
@@ -68,6 +72,17 @@ impl<'s, T> Receiving<'s, T> {
         if self.spare.len() < BATCH {
             self.spare.push(packet);
         }
+    }
+
+    /// Notes that the worker is about to sleep.
+    pub(super) fn rest(&mut self) {
+        self.last = (0, false);
+    }
+
+    /// Whether the last receive since the worker slept was from `worker`'s socket, and left nothing
+    /// there.
+    pub(super) fn has_emptied(&self, worker: WorkerId) -> bool {
+        self.last == (worker, true)
     }
 
     /// The number of packets held ready.
@@ -134,14 +149,15 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
-        if begins && count > 0 && count < room {
+        let drained = begins && count < room;
+        if drained && count > 0 {
             // Whatever comes from this socket from now on has come since.
             self.receiving.emptied_at[socket] = asked_at;
         }
-        self.taken_in(socket, (begins && count < room).then_some(asked_at));
+        self.taken_in(socket, drained.then_some(asked_at));
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
-        let emptied = begins && count < room && self.common.sockets_of(owner).len() == 1;
-        Received { datagrams: count, more: self.link.left() > 0, emptied }
+        self.receiving.last = (owner, drained);
+        Received { datagrams: count, more: self.link.left() > 0 }
     }
 
     /// Acquires packets to receive into, as far as there are any.

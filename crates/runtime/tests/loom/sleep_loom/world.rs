@@ -1,6 +1,7 @@
 //! A small server: workers that search as their policy says and sleep by the protocol, queues, a
 //! stop, a switch.
 
+pub(crate) use super::flaw::Flaw;
 use super::idle::{Idle, Readiness};
 use super::kernel::{Fault, Forgotten, Kernel};
 use super::sleeper::{Rests, Sleeper, Woken, sleep};
@@ -8,38 +9,6 @@ use crate::sched::{Local, Policy, PoolId, Step, View, WorkerId};
 use crate::time::Nanos;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// The fault of a twin, compared with the real code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
-    None,
-    /// The last look is before the announcement of sleep.
-    LooksFirst,
-    /// A worker is woken for a job before the job is in the queue.
-    WakesFirst,
-    /// A worker that begins a job does not wake another worker for the next one.
-    WakesNoNext,
-    /// The watcher keeps its role while it works.
-    KeepsRole,
-    /// A worker that begins a job leaves its ingress unwatched.
-    HidesIngress,
-    /// Sleepers are woken for a new policy before it is set.
-    WakesBeforeSwitch,
-    /// The number of pools remains that of the old policy.
-    KeepsPools,
-    /// A worker is woken for a queue that it no longer serves after a switch, and wakes no other.
-    FollowsInSilence,
-    /// A thief wakes no other worker for the jobs that it did not take.
-    ForgetsRest,
-    /// A worker that was busy does not put its ingress back into its `Poll` before it sleeps.
-    SleepsBesideIngress,
-    /// A worker checks for a stop only after its search.
-    AsksLate,
-    /// A worker asks for a notice only before its first slice of heavy work.
-    AsksOnce,
-    /// The kernel has this fault.
-    Kernel(Fault),
-}
 
 /// The queues that the scenarios use. All others are empty.
 const QUEUES_USED: usize = 4;
@@ -161,7 +130,7 @@ impl World {
     }
 }
 
-/// The policies of these scenarios use none of these values.
+/// No policy here uses these values.
 impl View for World {
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
@@ -307,9 +276,10 @@ impl Worker {
     /// Takes the first received datagram. The others wait in its deque.
     fn receive(&mut self, owner: WorkerId) -> bool {
         let received = self.world.idle.readiness.receive(owner);
-        (owner == self.local.worker).then(|| self.sleeper.has_emptied_own());
+        let own = self.local.worker;
+        (owner == own).then(|| self.sleeper.has_emptied_own());
         if received > 1 {
-            self.world.deques[self.local.worker].fetch_add(received - 1, Ordering::Relaxed);
+            self.world.deques[own].fetch_add(received - 1, Ordering::Relaxed);
             self.sleeper.has_unannounced();
         }
         received > 0
@@ -340,6 +310,8 @@ impl Worker {
         let (policy, id) = (&world.policies[self.epoch], self.local.worker);
         let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
         let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
+        let hides = matches!(world.flaw, Flaw::KeepsRole | Flaw::HidesIngress);
+        (!hides).then(|| self.sleeper.report_own(&world.idle));
         match world.flaw {
             Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, false),
             Flaw::KeepsRole => [false, true].into_iter().for_each(|watched| world.idle.readiness.watch(id, watched)),
