@@ -40,8 +40,8 @@ where
         self.turn.then(Action::Sleep { contended });
     }
 
-    /// Whether to look into no socket now, as [`World::leaves_sockets`](super::World::leaves_sockets)
-    /// says.
+    /// Whether to look into no socket now: see
+    /// [`World::leaves_sockets`](super::World::leaves_sockets).
     #[inline]
     fn leaves_sockets(&mut self) -> bool {
         self.world.leaves_sockets() && self.has_emptied_own() && self.engine.has_room()
