@@ -125,7 +125,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> turn::Engine for Core<'
         self.engine.has_emptied_own()
     }
 
-    fn has_room(&self) -> bool {
+    fn may_leave_sockets(&self) -> bool {
         // So a core looks once more before it sleeps, and pays for it, as in virtual time.
         false
     }

@@ -2,8 +2,8 @@
 //! `sleep/README.md` proves that no job and no datagram is forgotten meanwhile.
 
 use super::groups::Found;
-use super::sleep::readiness::Waited;
-use super::sleep::sleeper::{Rests, Sleeper, Woken, sleep};
+use super::sleep::readiness::WaitResult;
+use super::sleep::sleeper::{Rests, Sleeper, WakeCauses, sleep};
 use super::worker::Loop;
 use super::world::ThreadWorld;
 use super::{NOT_BUSY, PARKED};
@@ -146,13 +146,13 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         (!nothing || self.worker.world.shared.is_stopping()).then_some(())
     }
 
-    fn park(&mut self, backs_off: bool) -> Woken {
+    fn park(&mut self, backs_off: bool) -> WakeCauses {
         self.engine.boundary(Boundary::Rest { looked_at: self.worker.world.idle_at });
         let naps = self.worker.begin_nap();
         let back_off = backs_off.then(|| back_off(&self.worker.policy));
         let nap = naps.then_some(HELP_NAP).into_iter().chain(back_off).min();
         let ThreadWorld { id, shared, .. } = self.worker.world;
-        let Waited { by_event, woken } = shared.idle.readiness.wait(id, nap);
+        let WaitResult { by_event, woken } = shared.idle.readiness.wait(id, nap);
         if let Some((groups, _)) = self.worker.neighbours.filter(|_| naps) {
             groups.end_nap();
         }

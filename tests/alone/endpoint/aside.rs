@@ -199,7 +199,8 @@ fn work_aside_is_a_stage() {
     await_until(|| latency(server.admin)["since_start"]["total"]["all"]["count"] == REQUESTS, "not all are counted");
     let body = latency(server.admin);
     let of = |stage: &str, figure: &str| body["since_start"][stage]["long"][figure].as_f64().expect("a time");
-    assert!(of("aside", "p50") >= WORK.as_micros_f64() / 2.0, "{body}");
+    // The helper may begin while the worker still sets the request aside, which is service time.
+    assert!(of("aside", "p50") + of("service", "max") >= WORK.as_micros_f64(), "{body}");
     assert!(of("total", "max") >= of("aside", "max"), "{body}");
     // The worker wakes, and works for microseconds, even on a busy host in half of the cases.
     assert!(of("queue", "p50") < of("aside", "p50") && of("service", "p50") < of("aside", "p50"), "{body}");
@@ -208,7 +209,6 @@ fn work_aside_is_a_stage() {
     let sum = |stage: &str| metric(&text, &format!("forebay_latency_seconds_sum{{stage=\"{stage}\",class=\"long\"}}"));
     let parts: f64 = ["kernel", "queue", "service", "aside", "send"].into_iter().map(sum).sum();
     assert!((parts - sum("total")).abs() < 1e-6, "{parts} s and {} s", sum("total"));
-    // The helper may begin while the worker still sets the request aside, which is service time.
     let both = sum("aside") + sum("service");
     assert!(both >= WORK.as_secs_f64() * REQUESTS as f64, "{both} s");
 }

@@ -22,11 +22,12 @@ fn an_idle_server_hardly_wakes() {
     let _alone = alone();
     at_once(["steal", "auto"], |policy| {
         let server = Forebay::start(&["--policy", policy, "--workers", "2"]);
-        // It rests after a second in which nothing comes.
-        thread::sleep(Nanos::from_secs(3).into());
-        let before = waits(&server);
-        thread::sleep(Nanos::from_secs(SECONDS).into());
-        let waited = waits(&server) - before;
-        assert!((SECONDS - 1..=WAITS_A_SECOND * SECONDS).contains(&waited), "{policy}: {waited} waits");
+        // It rests once nothing has come for a second, of which a busy host may miss some.
+        let hardly_wakes = || {
+            let before = waits(&server);
+            thread::sleep(Nanos::from_secs(SECONDS).into());
+            (SECONDS - 1..=WAITS_A_SECOND * SECONDS).contains(&(waits(&server) - before))
+        };
+        await_until(hardly_wakes, policy);
     });
 }

@@ -18,7 +18,7 @@ mod sync {
 /// A worker counts as busy once it has begun this many jobs without a sleep. It then takes its
 /// ingress out of its own epoll set, because the kernel would report each datagram and each sent
 /// reply there. The ingress stays in the watch set, if others watch it. Spread over this many jobs,
-/// the two system calls have no measurable cost.
+/// these system calls have no measurable cost.
 const BUSY_JOBS: u32 = 1_024;
 
 #[cfg(test)]

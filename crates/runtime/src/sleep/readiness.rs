@@ -2,7 +2,7 @@
 //! share.
 
 use super::idle::Readiness;
-use super::sleeper::Woken;
+use super::sleeper::WakeCauses;
 use crate::clock;
 use crate::continuation::lock;
 use crate::sched::bounds::LOOK_MAX;
@@ -57,10 +57,10 @@ struct IngressPlaces {
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waited {
+pub(crate) struct WaitResult {
     /// Whether there was an event. If not, the time is over, or a signal came.
     pub(crate) by_event: bool,
-    pub(crate) woken: Woken,
+    pub(crate) woken: WakeCauses,
 }
 
 impl Poll {
@@ -125,7 +125,7 @@ impl Descriptors {
     ///
     /// # Panics
     /// When the kernel refuses to wait, although it allowed it before.
-    pub(crate) fn wait(&self, worker: WorkerId, timeout: Option<Nanos>) -> Waited {
+    pub(crate) fn wait(&self, worker: WorkerId, timeout: Option<Nanos>) -> WaitResult {
         // Rounded up, so that the time is over when the wait ends.
         let milliseconds = |time: Nanos| time.get().div_ceil(1_000_000);
         let timeout = timeout.and_then(|time| EpollTimeout::try_from(milliseconds(time)).ok());
@@ -136,7 +136,7 @@ impl Descriptors {
             Err(error) => panic!("a worker cannot wait: {error}"),
         };
         let heard = |event: u64| events[..count].iter().any(|heard| heard.data() == event);
-        Waited { by_event: count > 0, woken: Woken { own: heard(INGRESS), watched: heard(WATCH) } }
+        WaitResult { by_event: count > 0, woken: WakeCauses { own: heard(INGRESS), watched: heard(WATCH) } }
     }
 }
 

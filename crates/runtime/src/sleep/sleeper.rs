@@ -22,7 +22,7 @@ pub(crate) struct Sleeper {
     /// Whether the ingress is in the worker's own `Poll`, and so ends the worker's waits.
     on_own: bool,
     /// What the ingress holds.
-    held: Held,
+    held: IngressState,
     /// Whether the ingress ended the last wait, and the watch set did not.
     own_alone: bool,
     /// Number of jobs begun since the last sleep, at most [`BUSY_JOBS`].
@@ -40,7 +40,7 @@ pub(crate) struct Sleeper {
 
 /// What the worker's own ingress holds, as far as its `Poll` has told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Held {
+enum IngressState {
     /// Nothing but what arrived since the worker found it empty. The `Poll` tells of that.
     #[default]
     New,
@@ -63,12 +63,12 @@ pub(crate) trait Rests {
     fn last_look(&mut self) -> Option<Self::Found>;
 
     /// Waits for an event, for a bounded time if it `backs_off`.
-    fn park(&mut self, backs_off: bool) -> Woken;
+    fn park(&mut self, backs_off: bool) -> WakeCauses;
 }
 
 /// What ended a wait, beside wake-ups by other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Woken {
+pub(crate) struct WakeCauses {
     /// The worker's own ingress.
     pub(crate) own: bool,
     /// The watch set.
@@ -83,10 +83,10 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
     // wakes the worker.
     let found = worker.last_look();
     if found.is_none() {
-        let Woken { own, watched } = worker.park(backs_off);
+        let WakeCauses { own, watched } = worker.park(backs_off);
         let sleeper = worker.sleeper();
         if own {
-            sleeper.held = Held::Told;
+            sleeper.held = IngressState::Told;
         }
         sleeper.own_alone = own && !watched;
         sleeper.spurious_wake = watched;
@@ -181,7 +181,7 @@ impl Sleeper {
 
     /// Notes that the worker has found its own ingress empty.
     pub(crate) fn has_emptied_own(&mut self) {
-        self.held = Held::New;
+        self.held = IngressState::New;
     }
 
     /// Whether the worker need not look into ingresses before it sleeps, if its own one is empty.
@@ -194,17 +194,17 @@ impl Sleeper {
     /// Whether the worker's `Poll` has told of what its ingress holds, and the worker has not found
     /// it empty since.
     pub(crate) fn own_waits(&self) -> bool {
-        self.held != Held::New
+        self.held != IngressState::New
     }
 
     /// Call before a job, if the worker's `Poll` has told of what its ingress holds. Lets the watch
     /// set report it too: the kernel checks a descriptor that is added.
     #[cold]
     pub(crate) fn report_own<R: Readiness>(&mut self, idle: &Idle<R>) {
-        if self.held != Held::Told {
+        if self.held != IngressState::Told {
             return;
         }
-        self.held = Held::Reported;
+        self.held = IngressState::Reported;
         if self.watched {
             idle.readiness.watch(self.worker, false);
             idle.readiness.watch(self.worker, true);

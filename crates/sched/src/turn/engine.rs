@@ -43,9 +43,9 @@ pub trait Engine {
         false
     }
 
-    /// Whether the engine can receive. If not, datagrams may wait although the kernel has told of
-    /// them.
-    fn has_room(&self) -> bool {
+    /// Whether the worker may sleep without another look into sockets, where
+    /// [`World::leaves_sockets`] says so.
+    fn may_leave_sockets(&self) -> bool {
         true
     }
 

@@ -44,7 +44,7 @@ where
     /// [`World::leaves_sockets`](super::World::leaves_sockets).
     #[inline]
     fn leaves_sockets(&mut self) -> bool {
-        self.world.leaves_sockets() && self.has_emptied_own() && self.engine.has_room()
+        self.world.leaves_sockets() && self.has_emptied_own() && self.engine.may_leave_sockets()
     }
 
     /// Whether the kernel would tell of all datagrams that the worker's own socket holds.

@@ -156,7 +156,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         self.receiving.has_emptied(self.worker) && self.common.serving.addresses.len() == 1
     }
 
-    fn has_room(&self) -> bool {
+    fn may_leave_sockets(&self) -> bool {
         // While packets are short, another worker may have slept before it could receive all.
         self.common.packets.is_half_free()
     }

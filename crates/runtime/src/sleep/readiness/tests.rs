@@ -62,7 +62,7 @@ fn an_arrival_is_for_its_owner_first() {
     descriptors.watch(0, true);
     descriptors.own(0, true);
     assert_eq!([(); 3].map(|()| waits_and_gets(&mut sender)), [0; 3]);
-    // Nobody waits.
+    // No thread waits.
     send(&mut sender);
     assert_eq!(watched(), 1);
 }

@@ -2,7 +2,7 @@
 //! each worker. One lock replaces the kernel's own.
 
 use super::idle::Readiness;
-use super::sleeper::Woken;
+use super::sleeper::WakeCauses;
 use crate::sched::WorkerId;
 use loom::sync::{Condvar, Mutex};
 
@@ -141,14 +141,15 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Forgotten`], if it would wait for ever.
-    pub(crate) fn wait(&self, worker: WorkerId) -> Result<Woken, Forgotten> {
+    pub(crate) fn wait(&self, worker: WorkerId) -> Result<WakeCauses, Forgotten> {
         let mut state = self.state.lock().unwrap();
         loop {
             // A datagram that has been received meanwhile causes no event. The event is used up.
             let something_watched = state.something_watched();
             let me = &mut state.workers[worker];
             let events = std::mem::take(&mut me.events);
-            let woken = Woken { own: events.ingress && me.datagrams > 0, watched: events.watch && something_watched };
+            let woken =
+                WakeCauses { own: events.ingress && me.datagrams > 0, watched: events.watch && something_watched };
             me.waits = !(events.woken || woken.own || woken.watched);
             if !me.waits {
                 return Ok(woken);

@@ -4,7 +4,7 @@
 pub(crate) use super::flaw::Flaw;
 use super::idle::{Idle, Readiness};
 use super::kernel::{Fault, Forgotten, Kernel};
-use super::sleeper::{Rests, Sleeper, Woken, sleep};
+use super::sleeper::{Rests, Sleeper, WakeCauses, sleep};
 use crate::sched::{Local, Policy, PoolId, Step, View, WorkerId};
 use crate::time::Nanos;
 use loom::sync::Arc;
@@ -363,7 +363,7 @@ impl Rests for Worker {
         self.search(false)
     }
 
-    fn park(&mut self, backs_off: bool) -> Woken {
+    fn park(&mut self, backs_off: bool) -> WakeCauses {
         assert!(!backs_off, "no policy of these scenarios has a thief threshold");
         let waited = self.world.idle.readiness.wait(self.local.worker);
         self.forgotten = waited.is_err();
