@@ -9,7 +9,7 @@
 //! where `S` is the service time and `y` the cost of a yield. Serving the highest index first
 //! minimises the mean latency (Gittins 1979; Aalto, Ayesta and Righter 2009). While the index falls
 //! with age, requests that have run little should go first. If it rises with age, first come, first
-//! served is best. Weighting the chance by 1/S would minimise the mean slowdown instead.
+//! served is best for the mean latency. For the slowdown it may not be ([`super::predict`]).
 //!
 //! If the class is known, `S` is the service time of requests of that class.
 //!
@@ -40,10 +40,10 @@ const FEW_SHARE: f64 = 1e-3;
 const FEW: f64 = 20.0;
 
 /// Requests with similar service times.
-struct Bucket {
+pub(super) struct Bucket {
     /// All service times in the bucket are below this.
-    end: f64,
-    count: f64,
+    pub(super) end: f64,
+    pub(super) count: f64,
     /// Sum of the service times in the bucket, in nanoseconds.
     time: f64,
 }
@@ -116,6 +116,13 @@ struct Descent<'t> {
     age: f64,
 }
 
+impl Bucket {
+    /// The mean service time in the bucket, in nanoseconds.
+    pub(super) fn mean(&self) -> f64 {
+        self.time / self.count
+    }
+}
+
 impl<'t> Descent<'t> {
     /// Computes the index for requests with the service times `of`: one class, or all. `times` are
     /// the service times of all requests.
@@ -172,7 +179,7 @@ fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize
     best
 }
 
-fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
+pub(super) fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     for (took, count) in &times.bins {
         let (took, count) = ((took.get() as f64).max(1.0), *count as f64);

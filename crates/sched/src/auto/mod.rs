@@ -4,6 +4,7 @@
 //! of arrival.
 
 pub mod gittins;
+mod predict;
 mod tail;
 
 use super::ladder::{Ladder, Ladders};
@@ -147,7 +148,11 @@ impl Auto {
         if times.run_to_completion {
             return self.in_order_of_arrival(measured, "requests pass no checkpoints, where they could give way");
         }
-        let ladders = objective.ladders(measured, yield_cost);
+        let by_index = objective.ladders(measured, yield_cost);
+        let is_for_slowdown = objective == Objective::Slowdown && measured.of_class.is_none();
+        let predicted = is_for_slowdown.then(|| predict::better_than(&by_index.all, times, &self.tuning)).flatten();
+        let is_predicted = predicted.is_some();
+        let ladders = predicted.map_or(by_index, Ladders::blind);
         let Some(budget) = ladders.first_limit() else {
             return self.in_order_of_arrival(
                 measured,
@@ -166,6 +171,10 @@ impl Auto {
         let light = times.handler_mean_within(budget);
         if yield_cost.times(10) <= light.times(6) {
             let reason = match objective {
+                Objective::Slowdown if is_predicted => {
+                    "by the measured service times, a limit is predicted to make p99.9 of the slowdown much lower"
+                        .to_owned()
+                }
                 Objective::Slowdown => {
                     format!(
                         "by the measured service times, what has taken long ends later, and a yield costs {yield_cost}"
