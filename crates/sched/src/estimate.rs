@@ -24,8 +24,19 @@ impl ServiceTimes {
     /// Service times from pairs of a time and the number of requests that took it, in any order.
     pub fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> ServiceTimes {
         let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
-        bins.sort_unstable();
+        bins.sort();
         ServiceTimes { bins, ..ServiceTimes::default() }
+    }
+
+    /// `factor` times as many requests of each service time.
+    pub(crate) fn stretched(&self, factor: f64) -> ServiceTimes {
+        let many = |count: u64| (count as f64 * factor).round() as u64;
+        ServiceTimes { bins: self.bins.iter().map(|(took, count)| (*took, many(*count))).collect(), ..*self }
+    }
+
+    /// The requests of both. The time beside them stays that of `self`.
+    pub(crate) fn with(&self, other: &ServiceTimes) -> ServiceTimes {
+        ServiceTimes { bins: ServiceTimes::new(self.bins.iter().chain(&other.bins).copied()).bins, ..*self }
     }
 
     /// The distribution of the same requests if each had ended after its first `slice`.

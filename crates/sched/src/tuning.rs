@@ -114,6 +114,34 @@ impl Measured {
             are_left: false,
         }
     }
+
+    /// The time in which these requests came, in nanoseconds.
+    pub(crate) fn span(&self) -> f64 {
+        self.times.count() as f64 * self.times.mean().get() as f64 / self.busy_workers
+    }
+
+    /// The same measurements with `factor` times as many requests of each service time.
+    pub(crate) fn stretched(self, factor: f64) -> Measured {
+        self.with_times(|times, _| times.stretched(factor))
+    }
+
+    /// The same measurements with the requests of `other` added.
+    pub(crate) fn with(self, other: &Measured) -> Measured {
+        let of_class = |class: Option<usize>| match (class, &other.of_class) {
+            (Some(class), Some(of_class)) => &of_class[class],
+            _ => &other.times,
+        };
+        self.with_times(|times, class| times.with(of_class(class)))
+    }
+
+    /// Replaces the service times of all requests, and those of each class.
+    fn with_times(mut self, changed: impl Fn(&ServiceTimes, Option<usize>) -> ServiceTimes) -> Measured {
+        self.times = changed(&self.times, None);
+        for (class, times) in self.of_class.iter_mut().flat_map(|of_class| of_class.iter_mut().enumerate()) {
+            *times = changed(times, Some(class));
+        }
+        self
+    }
 }
 
 impl Tuning {

@@ -4,12 +4,14 @@
 //! of arrival.
 
 pub mod gittins;
+mod mixes;
 mod predict;
 mod tail;
 
 use super::ladder::{Ladder, Ladders};
 use super::tuning::{Measured, Objective, Tuning};
 use crate::time::Nanos;
+use mixes::Mixes;
 
 /// A decision of `auto`, made once a second, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Auto {
     unchanged: u32,
     /// Whether the current decision rests on a mix of requests that has since shifted.
     is_outdated: bool,
+    /// The mixes of the last minutes.
+    mixes: Mixes,
 }
 
 /// Least number of recent requests for a decision. To recognise a gap between light and heavy
@@ -51,9 +55,9 @@ const REQUESTS_MIN: u64 = 500;
 /// [`DECISIONS_IN_A_ROW_MAX`], and an hour without a change halves it.
 ///
 /// After a shift of the mix, [`DECISIONS_AFTER_SHIFT`] are enough for a decision that lets requests
-/// yield. A decision for first come, first served always takes the full number. Otherwise heavy
-/// requests that come for a second now and then would cause it, and light ones would wait behind
-/// them.
+/// yield. If the mix has come back ([`Mixes`]), one is enough. A decision for first come, first
+/// served always takes the full number. Otherwise heavy requests that come for a second now and
+/// then would cause it, and light ones would wait behind them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -70,6 +74,7 @@ impl Auto {
             in_a_row: DECISIONS_IN_A_ROW,
             unchanged: 0,
             is_outdated: false,
+            mixes: Mixes::default(),
         }
     }
 
@@ -90,7 +95,16 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         self.is_outdated |= measured.has_shifted;
-        let decision = self.judge(measured);
+        let decision = Decision::by(&self.tuning, measured);
+        let Auto { tuning, mixes, .. } = self;
+        let together = match decision.is_start {
+            true => None,
+            // What is left over is not representative of any mix.
+            false if measured.are_left => mixes.together(),
+            false => mixes.note(measured, &decision, |all| Decision::by(tuning, all)),
+        };
+        let is_known = together.is_some();
+        let decision = together.cloned().unwrap_or(decision);
         let current = &self.current;
         let (begins, too_few) = (current.is_start, decision.is_start);
         // A measured choice stays in force while too few requests arrive. It also stays if heavy
@@ -107,7 +121,11 @@ impl Auto {
             return None;
         }
         let is_urgent = self.is_outdated && decision.gives_way();
-        let in_a_row = if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row };
+        let in_a_row = match is_urgent {
+            true if is_known => 1,
+            true => DECISIONS_AFTER_SHIFT,
+            false => self.in_a_row,
+        };
         // In the second in which the mix shifts, a decision that needs the full number in a row
         // counts as two.
         let first = 1 + u32::from(measured.has_shifted && !is_urgent);
@@ -129,32 +147,40 @@ impl Auto {
         self.current = decision;
         Some(&self.current)
     }
+}
 
+impl Decision {
     /// Decides to serve all requests in order of arrival. One queue for all workers keeps that
     /// order exactly. If workers have no time to pass each request on through a queue, one level
     /// keeps it roughly.
-    fn in_order_of_arrival(&self, measured: &Measured, reason: impl Into<String>) -> Decision {
-        let in_order = self.tuning.has_time_to_pass_on(measured);
+    fn in_order_of_arrival(tuning: &Tuning, measured: &Measured, reason: impl Into<String>) -> Decision {
+        let in_order = tuning.has_time_to_pass_on(measured);
         Decision { in_order, ..Decision::of(Ladders::blind(Ladder::new(0)), reason) }
     }
 
-    fn judge(&self, measured: &Measured) -> Decision {
-        let Tuning { objective, yield_cost, .. } = self.tuning;
+    /// The decision from these measurements, whatever was decided before.
+    fn by(tuning: &Tuning, measured: &Measured) -> Decision {
+        let Tuning { objective, yield_cost, budget, .. } = *tuning;
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {
-            return Decision::too_few(requests, self.tuning.budget);
+            return Decision::too_few(requests, budget);
         }
         if times.run_to_completion {
-            return self.in_order_of_arrival(measured, "requests pass no checkpoints, where they could give way");
+            return Decision::in_order_of_arrival(
+                tuning,
+                measured,
+                "requests pass no checkpoints, where they could give way",
+            );
         }
         let by_index = objective.ladders(measured, yield_cost);
         let is_for_slowdown = objective == Objective::Slowdown && measured.of_class.is_none();
-        let predicted = is_for_slowdown.then(|| predict::better_than(&by_index.all, times, &self.tuning)).flatten();
+        let predicted = is_for_slowdown.then(|| predict::better_than(&by_index.all, times, tuning)).flatten();
         let is_predicted = predicted.is_some();
         let ladders = predicted.map_or(by_index, Ladders::blind);
         let Some(budget) = ladders.first_limit() else {
-            return self.in_order_of_arrival(
+            return Decision::in_order_of_arrival(
+                tuning,
                 measured,
                 match objective {
                     Objective::Slowdown => {
@@ -189,11 +215,9 @@ impl Auto {
             return Decision { in_order: objective == Objective::Latency, ..Decision::of(ladders, reason) };
         }
         let reason = format!("a yield costs {yield_cost}, and light requests take {light}");
-        self.in_order_of_arrival(measured, reason)
+        Decision::in_order_of_arrival(tuning, measured, reason)
     }
-}
 
-impl Decision {
     /// A decision for these levels, in which workers ask one another to yield.
     pub fn of(ladders: Ladders, reason: impl Into<String>) -> Decision {
         Decision { ladders, in_order: false, reason: reason.into(), is_start: false }

@@ -1,5 +1,5 @@
-//! Predicts p99.9 of the slowdown (latency over time in the handler) and of the latency, for
-//! requests with given service times that workers serve by levels of attained service.
+//! Predicts p99.9 of the slowdown (latency over time in the handler) and p99.9 of the latency, from
+//! service times and the limits of levels.
 //!
 //! The Gittins index cannot choose here. For memoryless service times it is flat. Yet a limit that
 //! lets short requests go first makes p99.9 of the slowdown many times lower, and the latency
@@ -8,9 +8,9 @@
 //! A request that ends in level `i` waits for all work up to that level. So to such a request the
 //! workers are a queue M/G/k in which each service ends at the limit of level `i`. The chance to
 //! wait is Erlang's C. The wait is taken as exponential, with the mean of Pollaczek and Khinchine
-//! over the number of workers. Meanwhile, requests of lower levels arrive and go first. They stretch
-//! the wait and the service by `1 / (1 - r)`, where `r` is the lower levels' share of the workers'
-//! time (Kleinrock, Queueing Systems II, section 4.7). Each request that passes a limit pays for one
+//! over the number of workers. Meanwhile, requests of lower levels arrive and go first. They
+//! stretch the wait and the service by `1 / (1 - r)`, where `r` is their share of the workers' time
+//! (Kleinrock, Queueing Systems II, section 4.7). Each request that passes a limit pays for one
 //! preemption.
 
 use super::gittins::{Bucket, buckets};
@@ -37,9 +37,9 @@ const MARGIN: f64 = 1.3;
 /// Limits for a tail that too few requests reach begin at this quantile of the service times.
 const TAIL: f64 = 0.999;
 
-/// A ladder with one limit, and further ones for the tail, if it is predicted to be much better than
-/// `ladder`. The levels of the index are kept if there are several: of service times with a heavy
-/// tail, a prediction by mean and variance knows too little.
+/// A ladder with one limit, and further ones for the tail, if it is predicted to be much better
+/// than `ladder`. If the index gives several levels, they are kept. They come from a heavy tail,
+/// for which a prediction by mean and variance is too rough.
 pub(super) fn better_than(ladder: &Ladder, times: &ServiceTimes, tuning: &Tuning) -> Option<Ladder> {
     if ladder.limits().count() > 1 {
         return None;
@@ -48,10 +48,11 @@ pub(super) fn better_than(ladder: &Ladder, times: &ServiceTimes, tuning: &Tuning
     let present = station.predict(ladder);
     let least = tuning.yield_cost.times(tail::YIELDS_MIN);
     let whole = tail::time_beyond(times, 0.0);
+    let longest = times.bins.last().map_or(0.0, |(took, _)| took.get() as f64);
     let mut last = 0.0;
     let ends = station.buckets.iter().map(|bucket| bucket.end.max(least.get() as f64));
     let limits = ends.filter(|end| {
-        let is_next = *end >= last * STEP && tail::time_beyond(times, *end) > 0.0;
+        let is_next = *end >= last * STEP && *end < longest;
         last = if is_next { *end } else { last };
         is_next
     });
@@ -252,8 +253,8 @@ mod tests {
         assert_eq!(better_than(&good, &exponential(100.0), &stock(14)), None);
     }
 
-    // A slowdown that is a little lower does not pay for a latency that is many times higher: for
-    // log-normal service times with a variation of 1, long requests would wait 7 times as long.
+    // A slowdown that is a little lower does not pay for a latency that is many times higher. With
+    // log-normal service times of variation 1, long requests would wait 7 times as long.
     #[test]
     fn the_latency_counts_as_a_square_root() {
         let of = |slowdown, latency| Prediction { slowdown, latency }.badness();
@@ -274,9 +275,8 @@ mod tests {
         assert!(limits.len() > 2 && limits.windows(2).all(|pair| pair[1] >= 4 * pair[0]), "{limits:?}");
     }
 
-    // Known results: with one worker the chance to wait is the load, with two at half load 1/3, and
-    // with 14 at .9 it is .614. Requests of one cost on one worker: the wait has the mean load /
-    // (1 - load) / 2 services.
+    // The chance to wait is the load with one worker, 1/3 with two at half load, and .614 with 14
+    // at .9. Requests of one cost on one worker wait load / (1 - load) / 2 services on average.
     #[test]
     fn the_queue_is_the_one_of_the_textbook() {
         let busy = |workers, load| Station::new(&times(&[(1_000, 1)]), &stock(workers)).all_busy(load);
@@ -302,8 +302,8 @@ mod tests {
         let times = ServiceTimes::new([(Nanos::new(1_000), 9_000), (Nanos::new(100_000), 1_000)]);
         let station = Station::new(&times, &stock(4));
         let levels = station.levels(&[2_000.0]).expect("below capacity");
-        // The mean is 10.9 us. Of it, 1.1 us lie in the first level, and a preemption of 1.45 us for
-        // each tenth request.
+        // The mean is 10.9 us. Of it, 1.1 us lie in the first level, and a preemption of 1.45 us
+        // for each tenth request.
         let first = LOAD * (1_100.0 + 145.0) / 10_900.0;
         assert!((levels[1].left - (1.0 - first)).abs() < 1e-9 && (levels[0].left - 1.0).abs() < 1e-9);
         let dear = Station { preemption: 1e6, ..station };

@@ -24,7 +24,7 @@ fn auto(yield_ns: u64) -> Auto {
 
 /// The decision from these service times alone.
 fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
-    auto(yield_ns).judge(&measured(times))
+    Decision::by(&auto(yield_ns).tuning, &measured(times))
 }
 
 /// The name of the decided policy, or that no request yields.
@@ -76,7 +76,7 @@ fn one_queue_for_all_takes_the_time_to_pass_requests_on() {
         let ns = Nanos::new;
         let auto = Auto::new(&Tuning { groups, yield_cost: ns(100), look_cost: ns(150), ..Tuning::new(4, ns(0)) });
         let measured = Measured { busy_workers, ..measured(&times(&[(10_000, 50_000)])) };
-        auto.judge(&measured).name().name()
+        Decision::by(&auto.tuning, &measured).name().name()
     };
     assert_eq!(
         [judged(1, 3.73), judged(1, 3.75), judged(4, 1.91), judged(4, 1.93)],
@@ -195,6 +195,102 @@ fn after_a_shift_the_second_decision_counts() {
     assert_eq!(auto.decide(&shifted(&alike)), None);
     let changes = (3..=6).map(|_| decide(&mut auto, &alike).is_some()).collect::<Vec<_>>();
     assert_eq!(changes, [false, false, false, true]);
+}
+
+/// Two mixes that alternate, each measured for `seconds`: limits above 4 us and above 20 us.
+fn alternating(seconds: [u64; 2]) -> [Measured; 2] {
+    let first = [(4_000, 90_000 * seconds[0]), (100_000, 10_000 * seconds[0])];
+    let second = [(20_000, 49_500 * seconds[1]), (2_000_000, 500 * seconds[1])];
+    let of = |bins: &[(u64, u64)], seconds: u64| {
+        let times = times(bins);
+        let busy_workers = times.count() as f64 * times.mean().get() as f64 / (seconds as f64 * 1e9);
+        Measured { has_shifted: true, ..Measured::new(times, Nanos::ZERO, busy_workers) }
+    };
+    [of(&first, seconds[0]), of(&second, seconds[1])]
+}
+
+/// The first two limits in force, in microseconds.
+fn limits_us(auto: &Auto) -> Vec<u64> {
+    auto.current.ladders.all.limits().take(2).map(|limit| limit.get() / 1_000).collect()
+}
+
+// If a mix comes back, does its first decision already have the limits of both mixes, and do these
+// stay while the mixes alternate? Is a mix forgotten that does not come back?
+#[test]
+fn a_mix_that_comes_back_finds_its_limits() {
+    let [first, second] = alternating([1, 1]);
+    let mut auto = auto(100);
+    let mut seen = Vec::new();
+    for (measured, decisions) in [(&first, 3), (&second, 2), (&first, 1), (&second, 1), (&first, 1)] {
+        let changes = (0..decisions).filter(|_| auto.decide(measured).is_some()).count();
+        seen.push((changes, limits_us(&auto)));
+    }
+    assert_eq!(seen[..2], [(1, vec![4]), (1, vec![21])], "each mix alone");
+    assert_eq!(seen[2..], [(1, vec![4, 21]), (0, vec![4, 21]), (0, vec![4, 21])], "both");
+    let left = Measured { are_left: true, ..second.clone() };
+    assert!((0..50).all(|_| auto.decide(&left).is_none()), "what is left over says little of a mix");
+    let calm = Measured { has_shifted: false, ..second };
+    let changed = (1..).find(|_| auto.decide(&calm).is_some()).expect("a change");
+    assert_eq!((changed, limits_us(&auto)), (300 + 12, vec![21]));
+}
+
+// Does a mix count by the time for which it lasts, not by the time for which it was measured?
+#[test]
+fn mixes_count_equally() {
+    let both = |seconds| {
+        let [first, second] = alternating(seconds);
+        let mut auto = auto(100);
+        for (measured, decisions) in [(&first, 3), (&second, 2), (&first, 1)] {
+            (0..decisions).for_each(|_| drop(auto.decide(measured).cloned()));
+        }
+        auto.current.ladders
+    };
+    assert_eq!([both([1, 10]), both([10, 1])], [both([1, 1]), both([1, 1])]);
+    let [of_class, other] = [&[(1_000, 1)], &[(2_000, 3)]].map(|bins| {
+        let of_class = Box::new(std::array::from_fn(|class| times(if class == 1 { bins } else { &[] })));
+        Measured { of_class: Some(of_class), ..measured(&times(bins)) }
+    });
+    let joined = of_class.stretched(2.0).with(&other);
+    let bins = |times: &ServiceTimes| times.bins.iter().map(|(took, count)| (took.get(), *count)).collect::<Vec<_>>();
+    let of_class = joined.of_class.expect("classes");
+    assert_eq!(bins(&joined.times), [(1_000, 2), (2_000, 3)]);
+    assert_eq!([bins(&of_class[0]), bins(&of_class[1])], [vec![], vec![(1_000, 2), (2_000, 3)]]);
+}
+
+// Is a mix no longer known if four others came since? Does a mix that was not left count as one
+// that came back?
+#[test]
+fn few_mixes_are_remembered() {
+    let of = |at: u32| {
+        let (light, heavy) = (1_000 * 10_u64.pow(at), 100_000 * 10_u64.pow(at));
+        Measured { has_shifted: true, ..measured(&times(&[(light, 50_000), (heavy, 50_000)])) }
+    };
+    let judge = |measured: &Measured| Decision::by(&auto(100).tuning, measured);
+    let mut mixes = Mixes::default();
+    let mut came_back = |at| mixes.note(&of(at), &judge(&of(at)), judge).is_some();
+    assert_eq!(
+        [0, 0, 1, 0, 1, 0].map(&mut came_back),
+        [false, false, false, false, true, true],
+        "one second is chance"
+    );
+    assert_eq!([2, 2, 3, 3, 0, 4, 1].map(&mut came_back), [false, false, false, false, true, false, false]);
+}
+
+// If one of three mixes is forgotten, do the other two stay together until the second is forgotten?
+#[test]
+fn mixes_are_forgotten_one_by_one() {
+    let of = |at: u32| measured(&times(&[(1_000 * 10_u64.pow(at), 50_000), (100_000 * 10_u64.pow(at), 50_000)]));
+    let judge = |measured: &Measured| Decision::by(&auto(100).tuning, measured);
+    let mut mixes = Mixes::default();
+    let mut limits = |at, decisions| {
+        let measured = Measured { has_shifted: true, ..of(at) };
+        let decision = judge(&measured);
+        (1..decisions).for_each(|_| drop(mixes.note(&measured, &decision, judge).cloned()));
+        mixes.note(&measured, &decision, judge).map(|together| together.ladders.all.limits().count())
+    };
+    // The last decision of mix 2 is the second, that of mix 1 the 154th.
+    assert_eq!([limits(2, 2), limits(0, 150), limits(1, 2), limits(0, 148)], [None, None, None, Some(3)]);
+    assert_eq!([limits(0, 1), limits(0, 151), limits(0, 1)], [Some(2), Some(2), None]);
 }
 
 /// Number of changes in an hour of decisions. Each uses the last ten seconds of 100 requests a
