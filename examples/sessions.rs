@@ -20,7 +20,7 @@ use forebay::clap;
 use forebay::fate::{Malformed, Refused};
 use forebay::handler::Transmit;
 use forebay::time::{Nanos, clock};
-use forebay::{Admitted, Arrival, Event, Out, Rejected, Service};
+use forebay::{Admitted, Arrival, Event, Out, Rejected, Request, Service};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::SystemRandom;
 use std::collections::HashMap;
@@ -136,7 +136,8 @@ impl Sessions {
         let _ = out.reply().put(&[b"S", &id.to_be_bytes()[..]].concat());
     }
 
-    fn message(&self, shard: &mut Shard, bytes: &[u8], [peer, local]: [SocketAddr; 2], out: &mut Out<'_>) {
+    fn message(&self, shard: &mut Shard, request: &Request<'_>, out: &mut Out<'_>) {
+        let bytes = request.bytes();
         let id = u64_at(bytes, 1);
         let Some(session) = shard.sessions.get_mut(&id) else { return };
         let (message, tag) = bytes.split_at(bytes.len() - TAG);
@@ -146,7 +147,7 @@ impl Sessions {
         }
         // An old message that comes late says nothing about where the client is.
         if session.newest > before {
-            (session.peer, session.local) = (peer, local);
+            (session.peer, session.local) = (request.peer(), request.local());
         }
         let _ = out.at(id, Some(self.end()));
         let _ = out.reply().put(&tagged(&session.key, &[b"d", &message[1..]]));
@@ -193,7 +194,7 @@ impl Service for Sessions {
                     let _ = out.reply().put(&[b"C", cookie.as_ref()].concat());
                 }
                 b'O' => self.open(shard, request.peer(), request.local(), out),
-                _ => self.message(shard, request.bytes(), [request.peer(), request.local()], out),
+                _ => self.message(shard, &request, out),
             },
             Event::Timer { key: id, .. } => {
                 if let Some(session) = shard.sessions.remove(&id) {

@@ -56,8 +56,8 @@ impl Place {
     }
 
     /// The exit code and the error of a server that must fail to start.
-    pub(crate) fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
-        let (code, _, said) = ended(&mut self.command(Some(other)));
+    pub(crate) fn fails(&self, flag: &str, value: &str) -> (Option<i32>, String) {
+        let (code, _, said) = ended(&mut self.command(Some((flag, value))));
         (code, said)
     }
 }

@@ -17,18 +17,26 @@ use forebay_sim::Rest;
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 /// How long requests arrive, in microseconds.
 const SPAN_US: u64 = 4_000;
-/// The flood: microseconds between requests, and microseconds of work for each. Enough work for
-/// three workers.
-const FLOOD: (u64, usize) = (10, 30);
-/// Each of the other flows, in the same units. Together they are enough work for most of a worker.
-const OTHER: (u64, usize) = (100, 20);
+/// Requests of one flow, in microseconds.
+#[derive(Clone, Copy)]
+struct Load {
+    /// From one request to the next.
+    every: usize,
+    /// Work of each request.
+    cost: usize,
+}
+
+/// Enough work for three workers.
+const FLOOD: Load = Load { every: 10, cost: 30 };
+/// Each of the other flows. Together they are enough work for most of a worker.
+const OTHER: Load = Load { every: 100, cost: 20 };
 const OTHERS: std::ops::Range<u8> = 2..6;
 
-/// Requests every `every` microseconds from `first` on, with `cost` microseconds of work each.
-fn requests(flow: u8, first: u64, (every, cost): (u64, usize)) -> impl Iterator<Item = (Nanos, Event)> {
-    let bytes = [vec![MAGIC, 0, 0, flow], vec![0; cost]].concat();
+/// Requests of `load` from the microsecond `first` on.
+fn requests(flow: u8, first: u64, load: Load) -> impl Iterator<Item = (Nanos, Event)> {
+    let bytes = [vec![MAGIC, 0, 0, flow], vec![0; load.cost]].concat();
     let socket = usize::from(flow) % 2;
-    (first..SPAN_US).step_by(every as usize).map(move |at| (US(at), Event::Datagram(socket, bytes.clone())))
+    (first..SPAN_US).step_by(load.every).map(move |at| (US(at), Event::Datagram(socket, bytes.clone())))
 }
 
 /// Number of requests served to the end: of the flood, whose key is `flow`, and of all other flows.
@@ -57,7 +65,7 @@ fn served(policy: Policy, flow: u8) -> (u32, u32) {
 #[test]
 fn a_flood_takes_its_own_requests_one_at_a_time() {
     let all = OTHERS.map(|other| requests(other, u64::from(other) * 23, OTHER).count()).sum::<usize>() as u32;
-    let one_at_a_time = SPAN_US as u32 / FLOOD.1 as u32;
+    let one_at_a_time = SPAN_US as u32 / FLOOD.cost as u32;
     let tuning = Tuning { thief_threshold: Some(US(5)), ..Tuning::new(2, US(8)) };
     let policies = ["isolated", "steal", "global", "levels"].map(|name| tuning.policy(name));
     for policy in policies {

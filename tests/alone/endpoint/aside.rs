@@ -113,7 +113,7 @@ fn work_that_never_ends_is_told() {
     await_until(|| !healthy(), "the server stays healthy");
 
     drop(release);
-    assert_well_again(&server, &client, (sent, refused_before));
+    assert_well_again(&server, &client, sent, refused_before);
 }
 
 /// Sends requests until all helpers have work that does not end, and other work waits. Returns how
@@ -137,7 +137,7 @@ fn occupy(client: &UdpSocket, helpers: impl Fn() -> Value) -> u64 {
 
 /// Asserts that all `sent` requests end once their work may end, and that the server says so. Work
 /// of `refused_before` requests was refused before.
-fn assert_well_again(server: &Running, client: &UdpSocket, (sent, refused_before): (u64, f64)) {
+fn assert_well_again(server: &Running, client: &UdpSocket, sent: u64, refused_before: f64) {
     let helpers = || latency(server.admin)["helpers"].clone();
     let healthy = || http(server.admin, "GET /healthz").expect("an answer").status == 200;
     let replies: Vec<String> = (0..sent).map(|_| receive(client)).collect();

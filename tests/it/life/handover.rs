@@ -167,7 +167,7 @@ fn another_user_is_refused() {
     let mut side = Side::connect(&place.path());
     let reason = "the other process is user 0's, this one 65534's";
     assert_eq!((side.hear(), side.hear()), (Some(json!({"refused": {"reason": reason}})), None));
-    let (code, said) = place.fails(("--workers", "2"));
+    let (code, said) = place.fails("--workers", "2");
     assert!(said.contains("the other process is user 65534's, this one 0's"), "{said}");
     assert_eq!((code, status_at(server.udp)), (Some(1), Status::Ok));
 }
@@ -257,7 +257,7 @@ fn a_successor_that_does_not_fit_goes() {
         ("--handover", "/dev/null", "cannot listen there: there is a file, and it is no socket"),
         ("--handover", "/nowhere/socket", "cannot listen there: No such file"),
     ] {
-        let (code, said) = place.fails((flag, value));
+        let (code, said) = place.fails(flag, value);
         assert!(said.contains(says), "{said}");
         assert_eq!((code, status_at(server.udp)), (Some(2), Status::Ok), "{said}");
     }

@@ -53,11 +53,11 @@ impl Test<'_> {
         format!("{} {}", self.binary.name, self.name)
     }
 
-    /// Whether the test passes within `limit`, with `variable` set.
-    fn passes(&self, variable: (&str, &str), limit: Duration) -> Result<bool> {
+    /// Whether the test passes within `limit`, with the variable `name` set to `value`.
+    fn passes(&self, name: &str, value: &str, limit: Duration) -> Result<bool> {
         let mut command = Command::new("timeout");
         command.args(["--signal", "KILL", &limit.as_secs_f64().to_string()]).arg(&self.binary.path);
-        command.args(["--exact", &self.name]).env(variable.0, variable.1).current_dir(&self.binary.folder);
+        command.args(["--exact", &self.name]).env(name, value).current_dir(&self.binary.folder);
         command.env("CARGO_MANIFEST_DIR", &self.binary.folder).process_group(0);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let group = Pid::from_raw(child.id() as i32);
@@ -83,7 +83,7 @@ pub fn tests<'a>(binaries: &'a [Binary], notes: &Path) -> Result<Vec<Test<'a>>> 
         let file = notes.join(number.to_string());
         let mut test = Test { binary, name, usual: Duration::ZERO, reached: BTreeSet::new(), passes: false };
         let began = now();
-        test.passes = test.passes(("MUTANT_NOTES", &file.to_string_lossy()), Duration::from_secs(300))?;
+        test.passes = test.passes("MUTANT_NOTES", &file.to_string_lossy(), Duration::from_secs(300))?;
         test.usual = now() - began;
         test.reached = fs::read_to_string(file).unwrap_or_default().lines().flat_map(str::parse).collect();
         Ok(test)
@@ -105,7 +105,7 @@ pub fn judge(tests: &[Test<'_>], number: usize, until: Option<Instant>) -> Resul
             return Ok(Some(Verdict::Survived { passed, untried: reaching.len() - passed }));
         }
         let limit = (test.usual * 10).max(Duration::from_secs(20));
-        let passes = || test.passes(("MUTANT", &number.to_string()), limit);
+        let passes = || test.passes("MUTANT", &number.to_string(), limit);
         // Twice, because a test may fail by chance on a busy host.
         if !passes()? && !passes()? {
             return Ok(Some(Verdict::Caught(test.title())));

@@ -7,8 +7,11 @@ fn ethernet(from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
     between((1, from), (2, to), payload)
 }
 
-/// The same between two hosts, each with its port.
-fn between(from: (u8, u16), to: (u8, u16), payload: &[u8]) -> Vec<u8> {
+/// The last byte of a host's address, and a port.
+type Socket = (u8, u16);
+
+/// The same between two sockets.
+fn between(from: Socket, to: Socket, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     let packet = PacketBuilder::ethernet2([1; 6], [2; 6]).ipv4([127, 0, 0, from.0], [127, 0, 0, to.0], 9);
     let packet = packet.udp(from.1, to.1);
@@ -144,9 +147,6 @@ fn one_port_is_taken_and_the_rest_is_told() {
     let left_out = "left out: 2 to other ports, 1 fragments, 1 cut off, 2 other frames";
     assert_eq!(told, format!(": 1 datagrams of 1 sources to port 53; {left_out}"));
 }
-
-/// A host and its port.
-type Socket = (u8, u16);
 
 // Which port is the server's? Method: who sends to whom, in the order of time.
 #[test]
