@@ -18,7 +18,7 @@ use std::process::Command;
 const TEST: &str = "cargo test --workspace --no-fail-fast";
 const CLONE: &str = "git clone URL forebay && cd forebay";
 /// What it installs is the program of these tests.
-const INSTALL: &str = "cargo install --path loadgen";
+const INSTALL: &str = "cargo install --profile dist --path loadgen";
 /// `profiles.rs`, `series.rs` and `pair.rs` run these.
 pub(crate) const RUN_RUN: &str = "cargo run --release -p loadgen -- run ";
 pub(crate) const RUN_SWEEP: &str = "cargo run --release -p loadgen -- sweep ";
