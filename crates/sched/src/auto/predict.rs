@@ -181,8 +181,9 @@ impl Station {
 
 #[cfg(test)]
 mod tests {
+    use super::super::gittins::ladders;
     use super::*;
-    use rand::SeedableRng;
+    use rand::{RngExt, SeedableRng};
     use rand_distr::{Distribution, Exp, LogNormal};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -242,6 +243,28 @@ mod tests {
             }
         }
         assert_eq!(limit(&times(&[]), &stock(2)), None);
+    }
+
+    // Does the host's noise give no limit to equal requests besides those of the index? Method: a spread of 1 %, and
+    // interruptions of 2.3 us or 46 us at 1,200 a second, as on a busy virtual machine.
+    #[test]
+    fn interruptions_give_no_limit() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+        for (took, interruption) in
+            [500.0, 2_000.0, 10_000.0, 100_000.0].into_iter().flat_map(|took| [(took, 2_300.0), (took, 46_000.0)])
+        {
+            let noisy = (0..50_000).map(|_| {
+                let expected: f64 = took * 1_200e-9;
+                let hits = expected.floor() + f64::from(u8::from(random.random::<f64>() < expected.fract()));
+                ((took * random.random_range(0.99..1.01) + hits * interruption) as u64, 1)
+            });
+            let times = times(&noisy.collect::<Vec<_>>());
+            for workers in [2, 14] {
+                let by_index = ladders(&times, None, stock(workers).yield_cost).all;
+                let better = better_than(&by_index, &times, &stock(workers));
+                assert_eq!(better, None, "{took} ns, {interruption} ns, {workers} workers: {by_index:?}");
+            }
+        }
     }
 
     // Are the levels of the index kept where there are several, and where one limit is as good?
