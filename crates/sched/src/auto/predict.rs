@@ -245,8 +245,8 @@ mod tests {
         assert_eq!(limit(&times(&[]), &stock(2)), None);
     }
 
-    // Does the host's noise give no limit to equal requests besides those of the index? Method: a spread of 1 %, and
-    // interruptions of 2.3 us or 46 us at 1,200 a second, as on a busy virtual machine.
+    // Does the host's noise give equal requests no limit but that of the index? Method: a spread of
+    // 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as on a busy virtual machine.
     #[test]
     fn interruptions_give_no_limit() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
