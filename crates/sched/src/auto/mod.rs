@@ -99,8 +99,6 @@ impl Auto {
         let Auto { tuning, mixes, .. } = self;
         let together = match decision.is_start {
             true => None,
-            // What is left over is not representative of any mix.
-            false if measured.are_left => mixes.together(),
             false => mixes.note(measured, &decision, |all| Decision::by(tuning, all)),
         };
         let is_known = together.is_some();
