@@ -97,10 +97,16 @@ impl Auto {
         self.is_outdated |= measured.has_shifted;
         let decision = Decision::by(&self.tuning, measured);
         let Auto { tuning, mixes, .. } = self;
-        let together = match decision.is_start {
+        // Under overload, what has ended is not representative of a mix.
+        let together = match decision.is_start || measured.are_left {
             true => None,
             false => mixes.note(measured, &decision, |all| Decision::by(tuning, all)),
         };
+        // The other mixes may add limits, but not take away the one that the current mix needs.
+        let own = decision.ladders.first_limit();
+        let together = together.filter(|all| {
+            own.is_none_or(|own| all.ladders.first_limit().is_some_and(|limit| limit <= own || limit.is_near(own)))
+        });
         let is_known = together.is_some();
         let decision = together.cloned().unwrap_or(decision);
         let current = &self.current;
