@@ -3,7 +3,7 @@
 
 For some seconds, nine in ten requests take 4 us, the tenth 100 us. Then, for as long, 99 % take 20 us and 1 % 2 ms, and so on. The
 load stays the same. Prints the p99.9 slowdown of the light requests for each load and period: under `auto`, under `levels` with
-the one limit that suits both mixes best, and under `srpt`, which knows what requests cost. Needs `cargo build --release`.
+the best of three slices, and under `srpt`, which knows what requests cost. Needs `cargo build --release`.
 
     LOADS=.5,.8 PERIODS=1,5 benches/alternating.py
 """

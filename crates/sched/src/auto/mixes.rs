@@ -71,11 +71,6 @@ impl Mixes {
         }
         let (decision, measured) = (decision.clone(), measured.clone());
         self.recent.push(Mix { decision, measured, last: now, decisions: before + 1, came_back });
-        self.together()
-    }
-
-    /// The decision for all recent mixes together, if the current one has come back.
-    pub(super) fn together(&self) -> Option<&Decision> {
         self.together.as_ref()
     }
 
@@ -85,7 +80,9 @@ impl Mixes {
     fn all_with(&self, measured: &Measured) -> Option<Measured> {
         let others = self.recent.iter().filter(|mix| mix.decisions >= DECISIONS_MIN).map(|mix| &mix.measured);
         let longest = others.clone().map(Measured::span).fold(measured.span(), f64::max);
-        let lasting = |mix: &Measured| mix.clone().stretched(longest / mix.span());
+        // Without a time that was measured, the numbers stay as they are.
+        let factor = |mix: &Measured| Some(longest / mix.span()).filter(|factor| factor.is_finite()).unwrap_or(1.0);
+        let lasting = |mix: &Measured| mix.clone().stretched(factor(mix));
         let all = others.clone().fold(lasting(measured), |all, mix| all.with(&lasting(mix)));
         (others.count() > 0).then_some(all)
     }

@@ -244,6 +244,12 @@ fn mixes_count_equally() {
         auto.current.ladders
     };
     assert_eq!([both([1, 10]), both([10, 1])], [both([1, 1]), both([1, 1])]);
+    // A clock may measure nothing. Then the requests still count.
+    let [first, second] = alternating([1, 1]).map(|mix| Measured { busy_workers: 0.0, ..mix });
+    let mut auto = auto(100);
+    let last =
+        [&first, &first, &first, &second, &second, &first].map(|mix| (auto.decide(mix).is_some(), limits_us(&auto)));
+    assert_eq!(last[5], (true, vec![4, 21]));
     let [of_class, other] = [&[(1_000, 1)], &[(2_000, 3)]].map(|bins| {
         let of_class = Box::new(std::array::from_fn(|class| times(if class == 1 { bins } else { &[] })));
         Measured { of_class: Some(of_class), ..measured(&times(bins)) }
