@@ -42,5 +42,5 @@ pub use forebay_metrics::{Cause, LATENCY_SCHEMAS, Pair};
 #[cfg_attr(doc, doc(hidden))]
 pub use forebay_metrics::{
     ClassNames, Collector, Continuation, Counted, CounterName, Counts, Decision, Description, GateState, GivenUp,
-    Helpers, Late, OwnKind, OwnValue, Recorder, Sample, Spent, Steal, Work, WorkerMetrics, merge,
+    Helpers, Late, OwnKind, OwnValue, Recorder, Sample, Spent, Steal, Uninterrupted, Work, WorkerMetrics, merge,
 };

@@ -2,7 +2,7 @@
 //! which has the histograms since the start for the tools of HdrHistogram.
 
 use super::counters::{Late, Spent};
-use super::snapshot::{ALL_CLASSES, Description, Helpers, Latencies, NANOS_PER_MICRO, Snapshot};
+use super::snapshot::{ALL_CLASSES, Description, Helpers, Latencies, NANOS_PER_MICRO, Snapshot, Uninterrupted};
 use super::window::{Distribution, SHORTEST, Series, Stage};
 use crate::fate::{CLASSES, Fate, Malformed};
 use crate::time::Nanos;
@@ -92,6 +92,10 @@ impl Serialize for Snapshot {
         body.serialize_entry("run_queue_wait_us", &self.run_queue_wait_us())?;
         body.serialize_entry("throttled_us", &self.throttled_us())?;
         body.serialize_entry("parked_workers", &self.gauges.parked_workers)?;
+        // Null before the first piece.
+        let piece =
+            |work: Uninterrupted| json!({ "longest_us": work.longest.as_micros_f64(), "workers": work.workers });
+        body.serialize_entry("uninterrupted", &self.gauges.uninterrupted.map(piece))?;
         body.serialize_entry("busy_us", &self.counts.worked().as_micros_f64())?;
         let [since_start, last_10s, last_60s] = self.utilisation;
         let utilisation = [("since_start", since_start), ("10s", last_10s), ("60s", last_60s)];

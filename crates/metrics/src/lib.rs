@@ -48,7 +48,7 @@ pub use {
     flight::{About, Delayed, Ended, LONG_WAIT, Open, PERMIT, Track, UnfinishedRequests, Wait, number, receiver},
     snapshot::{
         ALL_CLASSES, ClassNames, Decision, Description, GateState, Gauges, GivenUp, Helpers, Latencies, OwnKind,
-        OwnValue, Snapshot,
+        OwnValue, Snapshot, Uninterrupted,
     },
     window::{CLASS_BYTES, Sample, Stage, Work, merge},
     worker_metrics::{Recorder, WorkerMetrics},

@@ -22,6 +22,8 @@ pub struct Gauges {
     pub queue_depths: Vec<(String, usize)>,
     /// Number of workers that park because this process may use fewer CPUs than at its start.
     pub parked_workers: usize,
+    /// The uninterrupted work; `None` before the first piece.
+    pub uninterrupted: Option<Uninterrupted>,
     /// How often the kernel throttled the process's cgroups because a CPU quota was used up: the
     /// number of scheduling periods. Then how long threads were stopped, summed over CPUs. `None`
     /// if no cgroup reports this.
@@ -82,6 +84,15 @@ pub struct Helpers {
     pub cpu: Option<Nanos>,
     /// How long helpers were ready to run while their CPU ran other threads; `None` if unreadable.
     pub run_queue_wait: Option<Nanos>,
+}
+
+/// Work without checkpoints, by `uninterrupted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uninterrupted {
+    /// The longest recent piece.
+    pub longest: Nanos,
+    /// Number of workers that may be in such a piece at the same time.
+    pub workers: usize,
 }
 
 /// The state of the gate, which makes the kernel drop requests under overload.

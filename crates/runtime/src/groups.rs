@@ -117,6 +117,15 @@ impl<J: Send> Groups<J> {
         self.each().map(|shared| shared.parked.load(Ordering::Relaxed)).sum()
     }
 
+    /// The longest recent piece of uninterrupted work, of any group; `None` before the first. Also
+    /// how many workers may be in such pieces at the same time.
+    pub fn uninterrupted(&self) -> Option<(Nanos, usize)> {
+        let longest = |shared: &Shared<J>| Nanos::new(shared.longest_piece.load(Ordering::Relaxed));
+        let workers = |shared: &Shared<J>| shared.policy().most_uninterrupted(longest(shared));
+        let known = self.each().map(longest).filter(|longest| *longest != Nanos::MAX).max()?;
+        Some((known, self.each().map(workers).sum()))
+    }
+
     /// Whether `worker` is parked.
     pub fn is_parked(&self, worker: WorkerId) -> bool {
         let (shared, worker) = self.member(worker);

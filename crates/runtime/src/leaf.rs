@@ -37,9 +37,11 @@ pub fn hop(pool: usize) -> impl Future<Output = ()> + Send + Unpin {
 }
 
 /// Runs `work` that has no checkpoint and may take long, such as a signature or a compression call.
-/// The worker first sends finished replies. At least one worker never runs such work, so light
-/// requests find a worker. If all other workers run such work, the request waits. Policies with
-/// pools, and `isolated`, set no such limit.
+/// The worker first sends finished replies. One worker stays out of such work, so light requests
+/// find a worker. If all other workers run such work, the request waits. Once four requests wait,
+/// the last worker joins the others whenever it finds nothing else to do. It does so only while
+/// recent pieces take at most 2 ms, times the time scale. Policies with pools, and `isolated`, set
+/// no such limit.
 ///
 /// On a worker, the handler returns to the scheduler before and after `work`. Elsewhere `work` runs
 /// at once.

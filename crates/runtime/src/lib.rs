@@ -85,6 +85,8 @@ pub struct Shared<J> {
     idle: Arc<Idle<Descriptors>>,
     /// Number of workers that work uninterrupted.
     uninterrupted: CachePadded<AtomicUsize>,
+    /// The longest recent piece of uninterrupted work, in nanoseconds.
+    longest_piece: CachePadded<AtomicU64>,
     /// Counts looks in the order of sockets that all workers share.
     socket_turn: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
@@ -134,6 +136,7 @@ impl<J: Send> Shared<J> {
             looks: Looks::default(),
             idle,
             uninterrupted: CachePadded::default(),
+            longest_piece: CachePadded::new(AtomicU64::new(u64::MAX)),
             socket_turn: CachePadded::default(),
             accepting: AtomicBool::new(true),
             stopping: AtomicBool::new(false),

@@ -6,7 +6,9 @@ use super::notice;
 use super::sleep::sleeper::Sleeper;
 use super::{NOT_BUSY, PARKED, Shared};
 use crate::sched::turn::{Acts, Taken, World};
-use crate::sched::{Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId};
+use crate::sched::{
+    Noticed, Place, Policy, PoolId, Spinning, Step, View, WAKE_LATENCY, Watch, WorkerId, longest_after,
+};
 use crate::time::Nanos;
 use crossbeam_deque::Steal;
 use std::rc::Rc;
@@ -102,6 +104,10 @@ impl<J: Send> World for ThreadWorld<'_, J> {
 
     fn accepts(&self) -> bool {
         self.shared.accepting.load(Ordering::Acquire)
+    }
+
+    fn longest_piece(&self) -> Nanos {
+        Nanos::new(self.shared.longest_piece.load(Ordering::Relaxed))
     }
 
     fn is_abandoned(&self) -> bool {
@@ -214,7 +220,12 @@ impl<J: Send> Acts for ThreadWorld<'_, J> {
         begins
     }
 
-    fn return_permit(&mut self) {
+    fn return_permit(&mut self, piece: Option<Nanos>) {
+        if let Some(piece) = piece {
+            // Ordering: relaxed. Of two pieces that end at the same time, one may be missed.
+            let longest = longest_after(self.longest_piece(), piece);
+            self.shared.longest_piece.store(longest.get(), Ordering::Relaxed);
+        }
         self.shared.uninterrupted.fetch_sub(1, Ordering::SeqCst);
     }
 

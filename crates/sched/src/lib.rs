@@ -34,7 +34,7 @@ pub use noticed::Noticed;
 pub use notices::Notices;
 pub use policy::{
     Entry, Local, Made, Patience, Policy, PolicyName, QUEUES, SearchPlace, UNINTERRUPTED, UnknownPolicy, Walk,
-    look_interval, name_here,
+    longest_after, look_interval, name_here,
 };
 pub use recent::Recent;
 pub use roster::Roster;

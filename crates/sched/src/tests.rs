@@ -168,7 +168,7 @@ fn after_any_finds_a_resting_worker_has_looked_everywhere() {
 #[test]
 fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {
-        let mut filled: HashSet<PoolId> = policy.uninterrupted.map(|_| UNINTERRUPTED).into_iter().collect();
+        let mut filled: HashSet<PoolId> = policy.uninterrupted.as_ref().map(|_| UNINTERRUPTED).into_iter().collect();
         for pool in 0..policy.topology.pools() {
             let arrived = |worker, class| {
                 let mut local = local(&policy);

@@ -58,6 +58,9 @@ pub struct Setup {
     pub rest: Rest,
     /// CPU time between two checkpoints of a handler; above zero.
     pub checkpoint_step: Nanos,
+    /// Requests with this cost or more have no checkpoint. They work uninterrupted, with a permit;
+    /// [`Nanos::MAX`] = none.
+    pub uninterrupted_from: Nanos,
     /// Whether the policy may know a request's class.
     pub classified: bool,
     /// Bounds of sockets, queues and packets.
@@ -132,6 +135,7 @@ impl Setup {
             overheads: Overheads::NONE,
             rest: Rest::LOOKS,
             checkpoint_step: Nanos::from_micros(1),
+            uninterrupted_from: Nanos::MAX,
             classified: false,
             limits: Limits::SERVER,
             waits: WaitLimits::NONE,

@@ -306,11 +306,16 @@ impl Engine for CostModel<'_> {
         }
         let request = self.requests.of(job);
         request.held_by = self.worker;
+        let uninterrupted = request.cost >= self.setup.uninterrupted_from;
+        if uninterrupted && !std::mem::replace(&mut request.asked, true) {
+            return Ran::Paused { job, resume: Resume::Uninterrupted, ran: Nanos::ZERO };
+        }
         let (left, stay) = (request.left(), &mut request.stay);
         stay.start_by = Nanos::MAX;
         let begins = !stay.has_begun();
         let expires_after = stay.expires_at.minus(self.now);
-        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let step = if uninterrupted { left } else { self.setup.checkpoint_step };
+        let checkpoint = self.setup.overheads.checkpoint;
         let (work, ran, fate) = stretch(left, step, checkpoint, at_most, expires_after);
         if fate.is_none() {
             stay.service = stay.service.plus(work);

@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub source: u16,
     /// Whether the request was interrupted before.
     pub continuation: bool,
+    /// Whether the request has asked for a permit to work uninterrupted.
+    pub asked: bool,
     /// Whether the request came after the warm-up.
     pub counts: bool,
 }
@@ -38,7 +40,7 @@ impl Request {
         let &ArrivingRequest { at, due, cost, class, socket, source, deadline, counts } = incoming;
         let deadline = (deadline != Nanos::MAX).then_some(deadline);
         let stay = Stay { expires_at: deadline.map_or(Nanos::MAX, |after| at.plus(after)), deadline, ..Stay::new(at) };
-        Request { due, cost, stay, socket, held_by: socket, class, source, continuation: false, counts }
+        Request { due, cost, stay, socket, held_by: socket, class, source, continuation: false, asked: false, counts }
     }
 
     /// CPU time that the request still needs.

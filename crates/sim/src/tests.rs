@@ -90,6 +90,24 @@ fn what_another_worker_held_costs_a_hop() {
     assert_eq!(latencies, [100, 150, 190, 241].map(Nanos::from_micros));
 }
 
+// Does the last of two workers join for uninterrupted work while pieces are short and four wait,
+// and only then? Method: one piece makes the length known. Then six come at once, and a light
+// request while the first of them run.
+#[test]
+fn the_last_worker_joins_for_short_pieces() {
+    for policy in ["global", "steal", "levels"] {
+        // Of six short pieces, two run at once while four wait. The light request waits for one.
+        for (piece, ended_in_ms, light) in [(1_000, 15, 910), (2_001, 22, 10)] {
+            let policy = Fit::new(&workload("fixed:100us"), 2, 0.5).policy(named(policy)).policy;
+            let setup = Setup { uninterrupted_from: Nanos::from_micros(100), ..Setup::ideal(policy) };
+            let pieces = (0..7).map(|number: u64| arriving(number.min(1) * 10_000, piece, 1));
+            let tally = simulate(&setup, pieces.chain([arriving(10_100, 10, 0)]));
+            let seen = (tally.ended_at().get() / 1_000_000, tally.latency_mean(Some(0)));
+            assert_eq!(seen, (ended_in_ms, Nanos::from_micros(light)), "{piece}");
+        }
+    }
+}
+
 // Does a pause delay exactly the requests that arrive during it or are present? Method: one worker,
 // costs of 10 us, a pause of 1 ms at 100 us, while the second request is served.
 #[test]

@@ -5,7 +5,7 @@ use super::start::{Bound, Conduct};
 use super::{helpers, panics};
 use crate::config::{Burn, Config, listen_text};
 use crate::handler::Service;
-use crate::metrics::{ClassNames, Description, Gauges, GivenUp};
+use crate::metrics::{ClassNames, Description, Gauges, GivenUp, Uninterrupted};
 use crate::net::Drops;
 use crate::runtime::Groups;
 use crate::runtime::activity::Activity;
@@ -224,6 +224,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '
             run_queue_waits: run_queue::waits(&self.bound.board.threads),
             queue_depths,
             parked_workers: self.shared.parked(),
+            uninterrupted: self.shared.uninterrupted().map(|(longest, workers)| Uninterrupted { longest, workers }),
             throttled: throttled(),
             decision: config.policy.entry().adapts.then(|| decision(&following.made)),
             gate: lock(&self.gate).state(),

@@ -218,13 +218,14 @@ fn datagrams_are_as_long_as_the_setting_says() {
     }
 }
 
-// After the last pause of a request, its remaining time may be without checkpoints.
+// After the last pause of a request, its remaining time may be without checkpoints. The cost is far
+// above the bound, because a busy host may stop the worker just then.
 #[test]
 fn time_with_checkpoints_is_interruptible() {
     for policy in ["steal", "levels"] {
         let (server, _) = run_scripted(&sized(policy, 4));
         let interruptible = |act: Act, sent: u64| {
-            Client::new(server.udp).ask(&Header::request(1, 0, Nanos::from_millis(2)), &[act as u8]);
+            Client::new(server.udp).ask(&Header::request(1, 0, Nanos::from_millis(200)), &[act as u8]);
             server.quiescent(sent);
             metric(&server.metrics(), "forebay_interruptible_seconds_total")
         };

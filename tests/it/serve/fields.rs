@@ -49,7 +49,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// A handler with names of its own.
+/// A handler with names of its own, which works uninterrupted.
 struct Named;
 
 impl Handler for Named {
@@ -58,13 +58,14 @@ impl Handler for Named {
     const REASON_NAMES: &'static [&'static str] = &["opcode"];
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        reply.put(request.bytes()).expect("as long");
+        uninterrupted(|| reply.put(request.bytes())).await.expect("as long");
     }
 }
 
 /// Answers of several servers, which together have every field.
 fn answers() -> Vec<Value> {
     let named = Running::on(bound(&[("workers", "2")]), Named);
+    ask(&named, "a piece of work");
     let emulated = emulated(1, &[("workers", "3")]);
     let client = Client::new(emulated.udp);
     for id in 0..1_200 {

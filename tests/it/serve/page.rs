@@ -154,6 +154,7 @@ fn the_page_keeps_who_was_to_blame() {
     let helpers = json!({ "threads": 2, "waiting": 5, "running": 2, "oldest_waiting_us": 4e6, "oldest_running_us": 9e6,
         "done": 3, "refused": 0, "cpu_us": 2e6, "run_queue_wait_us": null });
     behind["helpers"] = helpers;
+    behind["uninterrupted"] = json!({ "longest_us": 12_000.0, "workers": 1 });
     // With --max-wait off no answer counts as late.
     let mut uncounted = late.clone();
     uncounted["answered_late"]["patience"] = json!(0);
@@ -188,6 +189,11 @@ fn the_page_keeps_who_was_to_blame() {
         (past, "earlier", &format!("{} short – 31 100 s 5.00 s no helper was free for 4.90 s", time(120.0))),
         (past, "helpers", "None: there was no work aside."),
         (behind, "findings", "Helpers are behind: 5 pieces of work aside wait, the oldest for 4.00 s."),
+        (
+            behind,
+            "findings",
+            "Uninterrupted work takes up to 12.0 ms. So at most 1 of 2 workers do it at the same time.",
+        ),
         (behind, "helpers", "5 pieces of work wait, the oldest for 4.00 s. CPU time since the start: 2.00 s."),
     ] {
         assert!(text(shown, id).contains(expected), "no {expected:?} in {}", text(shown, id));

@@ -13,6 +13,10 @@ fn a_light_request_finds_a_worker(settings: &[(&str, &str)], begin_at_once: usiz
     (0..50).for_each(|_| assert_eq!(status_at(server.udp), Status::Ok, "{settings:?}"));
     assert_eq!(script.blockers().len(), begin_at_once, "{settings:?}: one more began");
     answered(&client, &script, requests);
+    // Only after short pieces may the last worker join.
+    let pieces = latency(server.admin)["uninterrupted"].clone();
+    let is_short = pieces["longest_us"].as_f64().expect("some ended") <= 2_000.0;
+    assert_eq!(pieces["workers"], begin_at_once + usize::from(is_short), "{pieces}");
 }
 
 /// Releases held requests until this many answers have come.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fate::{CLASSES, Malformed, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
-use crate::{Cause, CounterName, Gauges, Sample, Steal, WorkerMetrics};
+use crate::{Cause, CounterName, Gauges, Sample, Steal, Uninterrupted, WorkerMetrics};
 use forebay_clock::virtual_time;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,9 @@ fn scrape(format: Format) -> String {
         cpu: Some(Nanos::from_millis(6_500)),
         run_queue_wait: None,
     };
-    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, helpers, ..Gauges::default() };
+    let uninterrupted = Some(Uninterrupted { longest: Nanos::from_millis(3), workers: 1 });
+    let gauges =
+        Gauges { kernel_dropped, queue_depths, max_wait, oldest, blocked, helpers, uninterrupted, ..Gauges::default() };
     text(&collector.snapshot(gauges), format)
 }
 
@@ -106,6 +108,7 @@ fn samples_say_what_was_counted() {
         ("forebay_helper_work_total{result=\"done\"}", 700.0),
         ("forebay_helper_work_total{result=\"refused\"}", 3.0),
         ("forebay_helper_cpu_seconds_total", 6.5),
+        ("forebay_uninterrupted_longest_seconds", 0.003),
     ] {
         assert_eq!(value(&text, series), expected, "{series}");
     }

@@ -6,6 +6,7 @@
 
 mod giving_way;
 mod limit;
+mod permits;
 pub mod rows;
 mod running;
 mod search;
@@ -13,6 +14,7 @@ mod table;
 
 pub use giving_way::{Patience, look_interval};
 pub use limit::{GiveWay, Limit, Then};
+pub use permits::{Permits, longest_after};
 pub use search::{FEW_SOCKETS, Local, SearchPlace, Walk};
 pub use table::{Entry, Made, PolicyName, UnknownPolicy, name_here};
 
@@ -54,9 +56,9 @@ pub struct Policy {
     pub look_after: Nanos,
     /// How long a request runs before the policy is asked.
     pub limit: Limit,
-    /// Number of workers that may do uninterrupted work (without checkpoints) at the same time;
-    /// `None` = all. So the other workers always reach a checkpoint soon.
-    pub uninterrupted: Option<usize>,
+    /// How many workers may do uninterrupted work (without checkpoints) at the same time; `None` =
+    /// all.
+    pub uninterrupted: Option<Permits>,
     /// Whether another policy may replace this one while workers run. If so, workers also search
     /// the places that only an earlier policy used. They also publish when they began a job,
     /// because the next policy may need this time.
@@ -300,6 +302,12 @@ impl Policy {
         self.topology.workers > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }
 
+    /// How many workers may work uninterrupted at the same time, if pieces take up to `longest`.
+    pub fn most_uninterrupted(&self, longest: Nanos) -> usize {
+        let workers = self.topology.workers;
+        self.uninterrupted.as_ref().map_or(workers, |permits| permits.most(longest).min(workers))
+    }
+
     /// Whether `other` decides the same, with limits that differ by noise only.
     pub fn is_like(&self, other: &Policy) -> bool {
         let limits = match (&self.limit, &other.limit) {
@@ -320,7 +328,7 @@ impl Policy {
         let present = policy.topology.workers;
         if workers != present {
             assert!(policy.topology.pools() == 1, "pools are no groups");
-            policy.uninterrupted = policy.uninterrupted.map(|most| (most + workers).saturating_sub(present).max(1));
+            policy.uninterrupted = policy.uninterrupted.map(|permits| permits.on(workers, present));
             policy.topology = Topology::new(&[workers]);
         }
         policy

@@ -3,7 +3,8 @@
 //! A new policy is a row in [`ROWS`]. No other list of policies exists.
 
 use super::{
-    Back, Entry, Fresh, GiveWay, Limit, Made, Order, Patience, Policy, PolicyName, SearchPlace, Then, UNINTERRUPTED,
+    Back, Entry, Fresh, GiveWay, Limit, Made, Order, Patience, Permits, Policy, PolicyName, SearchPlace, Then,
+    UNINTERRUPTED,
 };
 use crate::auto::{Auto, Decision};
 use crate::interface::Topology;
@@ -110,11 +111,6 @@ const OVERLOADED_FROM: usize = 8;
 /// request in 850 finds a longer queue: .9 to the power of 64 (M/M/k).
 const IN_ORDER_UP_TO: usize = 64;
 
-/// The limit of uninterrupted work: all workers but one, and at least one.
-fn all_but_one(workers: usize) -> Option<usize> {
-    Some(workers.saturating_sub(1).max(1))
-}
-
 /// Each worker serves only its own socket. A free worker cannot help another one, so no worker has
 /// to stay free, and uninterrupted work needs no permits.
 fn isolated(workers: usize) -> Policy {
@@ -129,7 +125,7 @@ pub fn global(tuning: &Tuning) -> Policy {
         fresh: Fresh::QueueUpTo(usize::MAX),
         back: Back::Queue,
         look_after: tuning.scaled(LOOK_AFTER),
-        uninterrupted: all_but_one(tuning.workers),
+        uninterrupted: Some(Permits::all_but_one(tuning)),
         ..Policy::plain(tuning.workers, &[ReceiveNext, Queue, Own, ReceiveAll])
     }
 }
@@ -145,7 +141,7 @@ fn steal(tuning: &Tuning) -> Policy {
     Policy {
         first: Order { rare, ..Order::always(usual) },
         stuck_after: tuning.thief_threshold(),
-        uninterrupted: all_but_one(tuning.workers),
+        uninterrupted: Some(Permits::all_but_one(tuning)),
         ..Policy::plain(tuning.workers, usual)
     }
 }
@@ -225,7 +221,7 @@ pub fn ordered(tuning: &Tuning) -> Policy {
 /// held datagrams for longest. Only idle workers steal, so few requests pass between workers.
 pub fn one_level(tuning: &Tuning) -> Policy {
     Policy {
-        uninterrupted: all_but_one(tuning.workers),
+        uninterrupted: Some(Permits::all_but_one(tuning)),
         ..Policy::plain(tuning.workers, &[Own, ReceiveNoticed, Steal, ReceiveRest])
     }
 }
@@ -254,7 +250,7 @@ pub fn by_level(ladders: Ladders, in_order: bool, patience: Option<Patience>, tu
         back: Back::Levels,
         look_after: tuning.scaled(LOOK_AFTER),
         limit: Limit::Attained { ladders, gives_way },
-        uninterrupted: all_but_one(tuning.workers),
+        uninterrupted: Some(Permits::all_but_one(tuning)),
         ..Policy::plain(tuning.workers, order)
     }
 }

@@ -210,6 +210,10 @@ pub trait World: View {
     fn is_flagged(&self) -> bool;
     /// Whether datagrams may be received.
     fn accepts(&self) -> bool;
+    /// The longest recent piece of uninterrupted work ([`longest_after`]).
+    ///
+    /// [`longest_after`]: crate::longest_after
+    fn longest_piece(&self) -> Nanos;
     /// Whether jobs are discarded instead of run.
     fn is_abandoned(&self) -> bool;
     /// Whether the worker should sleep without another look into sockets: an arrival would end the
@@ -267,8 +271,8 @@ pub trait Acts: World {
     fn flag(&self, worker: WorkerId);
     /// Takes one of `max` permits to work uninterrupted; false if none is left.
     fn take_permit(&mut self, max: usize) -> bool;
-    /// Returns a permit to work uninterrupted.
-    fn return_permit(&mut self);
+    /// Returns a permit to work uninterrupted, after a `piece` of this length if it was used.
+    fn return_permit(&mut self, piece: Option<Nanos>);
 
     /// Looks which watched sockets hold datagrams; names first those that the last look did not
     /// name.

@@ -56,7 +56,7 @@ where
     #[inline(always)]
     pub(super) fn settle(&mut self, ran: Ran<J>) {
         let became_ready = self.spread();
-        self.end_uninterrupted();
+        self.end_uninterrupted(Some(ran.time()));
         match ran {
             Ran::Ended { .. } => self.over(),
             Ran::Paused { job, resume, ran } => self.paused(job, resume, ran, became_ready),
@@ -178,7 +178,7 @@ where
 
     /// Lets a job work uninterrupted, or wait for a permit.
     fn begin_or_wait(&mut self, job: J) {
-        if self.begin_uninterrupted() {
+        if self.begin_uninterrupted(false) {
             return self.keep(job);
         }
         // The job does not miss a permit. A worker that returns a permit later wakes a worker for
@@ -187,18 +187,21 @@ where
         self.turn.then(Action::Put(job, Place::Queue(UNINTERRUPTED), Requeued::Permit));
     }
 
-    /// Takes a permit to work uninterrupted, if the policy requires one.
-    pub(super) fn begin_uninterrupted(&mut self) -> bool {
-        let Some(max) = self.policy.uninterrupted else { return true };
-        self.turn.uninterrupted = self.world.take_permit(max);
+    /// Takes a permit to work uninterrupted, if the policy requires one. If the worker is `spare`,
+    /// because it found nothing else to do, it may join the others as the last one.
+    pub(super) fn begin_uninterrupted(&mut self, spare: bool) -> bool {
+        let Some(permits) = &self.policy.uninterrupted else { return true };
+        let joins = spare && permits.let_last_join(self.world.queue_len(UNINTERRUPTED), self.world.longest_piece());
+        self.turn.uninterrupted = self.world.take_permit(permits.workers + usize::from(joins));
         self.turn.uninterrupted
     }
 
     /// Returns the permit, if the worker holds one, and wakes a worker for a job that waits for it.
+    /// `piece` is how long the work took; `None` if there was none.
     #[inline(always)]
-    pub(super) fn end_uninterrupted(&mut self) {
+    pub(super) fn end_uninterrupted(&mut self, piece: Option<Nanos>) {
         if std::mem::take(&mut self.turn.uninterrupted) {
-            self.world.return_permit();
+            self.world.return_permit(piece);
             if self.world.queue_len(UNINTERRUPTED) > 0 {
                 self.world.wake_for(self.policy, UNINTERRUPTED);
             }

@@ -81,12 +81,12 @@ where
 
     /// Takes a job that waits to work uninterrupted, with a permit.
     fn take_uninterrupted(&mut self) -> Taken<J> {
-        if self.world.queue_len(UNINTERRUPTED) == 0 || !self.begin_uninterrupted() {
+        if self.world.queue_len(UNINTERRUPTED) == 0 || !self.begin_uninterrupted(true) {
             return Taken::Nothing;
         }
         let taken = self.world.take(Step::Queue(UNINTERRUPTED));
         if matches!(taken, Taken::Nothing) {
-            self.end_uninterrupted();
+            self.end_uninterrupted(None);
         }
         taken
     }

@@ -16,7 +16,7 @@ use forebay_base::overheads::Overheads;
 use forebay_base::time::Nanos;
 use forebay_runtime::queues::Queues;
 use forebay_sched::turn::{Acts, Taken, World};
-use forebay_sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId, look_interval};
+use forebay_sched::{Noticed, Place, Policy, PoolId, Step, View, Watch, WorkerId, longest_after, look_interval};
 use idle::Idle;
 use notices::Notice;
 use std::cell::Cell;
@@ -71,6 +71,7 @@ pub struct VirtualWorld<J> {
     pub(crate) looks_from: WorkerId,
     /// The number of workers in work that must not be interrupted.
     uninterrupted: usize,
+    longest_piece: Nanos,
     /// The socket that is tried next, when workers try sockets in turn.
     socket_turn: WorkerId,
     abandoned: bool,
@@ -137,6 +138,7 @@ impl<J> VirtualWorld<J> {
             looked_rarely_at: vec![Nanos::ZERO; workers].into(),
             looks_from: 0,
             uninterrupted: 0,
+            longest_piece: Nanos::MAX,
             socket_turn: 0,
             abandoned: false,
             idle: Idle::new(policy, rest.wait),
@@ -252,6 +254,10 @@ impl<J> World for VirtualWorld<J> {
         !self.abandoned
     }
 
+    fn longest_piece(&self) -> Nanos {
+        self.longest_piece
+    }
+
     fn is_abandoned(&self) -> bool {
         self.abandoned
     }
@@ -345,9 +351,12 @@ impl<J> Acts for VirtualWorld<J> {
         begins
     }
 
-    fn return_permit(&mut self) {
+    fn return_permit(&mut self, piece: Option<Nanos>) {
         if self.fault == Some(Fault::KeepsPermits) {
             return;
+        }
+        if let Some(piece) = piece {
+            self.longest_piece = longest_after(self.longest_piece, piece);
         }
         self.uninterrupted -= 1;
     }

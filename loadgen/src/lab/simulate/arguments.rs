@@ -77,6 +77,11 @@ pub(crate) struct SimulateArguments {
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
     pub(super) checkpoint: Nanos,
+    /// Requests with this cost or more have no checkpoint [default: none]
+    ///
+    /// They work as a handler does in `uninterrupted`, and may have to wait for a permit.
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub(super) uninterrupted: Option<Nanos>,
     /// Time after which a request expires [default: that of --replay, else never]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) deadline: Option<Nanos>,

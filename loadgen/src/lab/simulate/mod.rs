@@ -17,6 +17,7 @@ use crate::results::{Outputs, bar};
 use crate::text::wrapped;
 use crate::values;
 use forebay::inside::sched::{MaxWait, Objective};
+use forebay::time::Nanos;
 use serde_json::Value;
 
 /// Checks `arguments` and the files that they name, without simulating.
@@ -94,6 +95,7 @@ fn scenario<'a>(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>
         slice: arguments.slice,
         sizes: arguments.pools.clone(),
         checkpoint_step: arguments.checkpoint,
+        uninterrupted_from: arguments.uninterrupted.unwrap_or(Nanos::MAX),
         deadline: arguments.deadline.or(replayed.and_then(Replayed::deadline)),
         max_wait: arguments.max_wait.unwrap_or(if pauses.is_empty() { MaxWait::Off } else { MaxWait::Auto }),
         gate: arguments.gate,

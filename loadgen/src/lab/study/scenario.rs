@@ -28,6 +28,8 @@ pub(crate) struct Scenario<'a> {
     /// The sizes of pools, for policies that have pools; `None` = fitted to the workload.
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) checkpoint_step: Nanos,
+    /// The least cost of requests without a checkpoint.
+    pub(crate) uninterrupted_from: Nanos,
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
     pub(crate) max_wait: MaxWait,
@@ -118,6 +120,7 @@ impl<'a> Scenario<'a> {
             slice: None,
             sizes: None,
             checkpoint_step: Nanos::from_micros(1),
+            uninterrupted_from: Nanos::MAX,
             deadline: None,
             max_wait: MaxWait::Off,
             gate: false,
@@ -278,9 +281,10 @@ impl<'a> Scenario<'a> {
         };
         let fit = Fit { offered: fit.offered * (groups[0] as f64 / self.workers as f64), tuning, ..fit };
         let (made, setup) = fit.server(policy, self.overheads);
-        let (checkpoint_step, pauses) = (self.checkpoint_step, self.pauses.clone());
+        let &Scenario { checkpoint_step, uninterrupted_from, .. } = self;
+        let pauses = self.pauses.clone();
         let gate = self.gate.then(|| self.replayed.map_or(1, |run| run.offered.time_scale));
-        let mut setup = Setup { groups, checkpoint_step, pauses, gate, ..setup };
+        let mut setup = Setup { groups, checkpoint_step, uninterrupted_from, pauses, gate, ..setup };
         if let Some(run) = self.replayed {
             setup.rest = run.offered.rest(setup.rest);
         }
