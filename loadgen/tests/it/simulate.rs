@@ -69,6 +69,21 @@ fn a_run_is_simulated_as_it_was_offered() {
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
 }
 
+// Does a fleet's run have the groups that its server would form, unless --groups says otherwise?
+// Method: all requests come at sockets of the first of four groups.
+#[test]
+fn a_run_of_many_workers_has_groups() {
+    let header = "forebay-trace/1 time-scale=1 burn=cpu workers=64 seed=1 warmup=0s workload=alike\n";
+    let lines = (0..2_000).map(|number| format!("{0}us {0}us short 100us {1} {1}\n", number * 2, number % 16));
+    let trace = file(&format!("{header}{}", lines.collect::<String>()));
+    let of = |groups: &str| {
+        let flags = format!("simulate --policy steal --replay {} --quiet --json - {groups}", trace.path().display());
+        json(&flags)["results"][0]["latency_us"].clone()
+    };
+    assert_eq!(of(""), of("--groups 4"));
+    assert_ne!(of(""), of("--groups 1"));
+}
+
 // In each output, and no other run.
 #[test]
 fn an_overload_whose_backlog_grows_is_marked() {

@@ -28,8 +28,7 @@ pub(crate) struct SimulateArguments {
     /// Groups of the workers, or auto
     ///
     /// auto: one for about 16 workers, where there are 32 or more. A group has queues and sleepers
-    /// of its own, and an idle group takes from a full one. The policy pools has one group. So has
-    /// a replayed run.
+    /// of its own, and an idle group takes from a full one. The policy pools has one group.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_groups)]
     pub(super) groups: std::option::Option<usize>,
     /// Policies to compare

@@ -266,7 +266,7 @@ impl<'a> Scenario<'a> {
     /// The policy made for `load`, a server that follows it, and the fit for both.
     fn server(&self, policy: PolicyName, load: f64) -> (Made, Setup, Fit) {
         let entry = policy.entry();
-        let groups = match entry.may_group() && self.replayed.is_none() {
+        let groups = match entry.may_group() {
             true => grouping::sizes(self.workers, self.groups.unwrap_or(grouping::groups_of(self.workers, None))),
             false => vec![self.workers],
         };
