@@ -3,11 +3,12 @@
 
 use super::{Event, Full, Reply};
 use crate::runtime::continuation::help;
-use crate::shards::Events;
 use crate::shards::outgoing::{self, SendError, Transmit, Way};
+use crate::shards::{Events, Origin};
 use crate::time::clock;
 use std::any::Any;
 use std::convert::Infallible;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -88,6 +89,60 @@ impl<'a, M: Send + 'static> Out<'a, M> {
         helped.map(drop).map_err(Full)
     }
 
+    /// Begins `work` on the workers, as a request of its own, while the shard handles other events.
+    /// The policy treats it as a fresh request: light work goes before heavy work, and a shard that
+    /// begins heavy work is not held up. It may pass checkpoints, hop, fork and wait, as a handler
+    /// does. The result arrives as an [`Event::Message`], even if many messages wait. If `work`
+    /// panics or is broken off, an [`Event::Panicked`] arrives. `forebay_spawned_total` counts it.
+    ///
+    /// ```
+    /// use forebay::{Event, Out, Service};
+    /// use std::net::SocketAddr;
+    ///
+    /// /// A datagram asks for the sum of its bytes. Meanwhile the shard serves others.
+    /// struct Sums;
+    ///
+    /// impl Service for Sums {
+    ///     type Ticket = ();
+    ///     type Shard = ();
+    ///     type Message = (SocketAddr, u64);
+    ///
+    ///     fn shard(&self, _: usize) {}
+    ///
+    ///     async fn handle(&self, (): &mut (), event: Event<'_, (), Self::Message>, out: &mut Out<'_, Self::Message>) {
+    ///         match event {
+    ///             Event::Datagram(request) => {
+    ///                 let (peer, bytes) = (request.peer(), request.bytes().to_vec());
+    ///                 let sum = async move { (peer, bytes.iter().copied().map(u64::from).sum()) };
+    ///                 let _ = out.spawn(sum); // lost if there is no room
+    ///             }
+    ///             Event::Message((peer, sum)) => {
+    ///                 let _ = out.send(peer, forebay::handler::Transmit::new(&sum.to_be_bytes()));
+    ///             }
+    ///             _ => {}
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Full`] with `work`, if 256 pieces for each worker are under way, the server stops, or the
+    /// service has no shards.
+    pub fn spawn<W>(&self, work: W) -> Result<(), Full<W>>
+    where
+        W: Future<Output = M> + Send + 'static,
+    {
+        let Some((events, shard)) = self.events else { return Err(Full(work)) };
+        let Ok(entered) = events.spawning.enter(Origin::Shard) else { return Err(Full(work)) };
+        let mut unanswered = Unanswered { events: Arc::clone(events), shard, result: None };
+        events.spawning.put(entered, async move {
+            // Moves the whole value in. What ends the work early drops it, and so tells the shard.
+            let unanswered = &mut unanswered;
+            unanswered.result = Some(Box::new(work.await));
+        });
+        Ok(())
+    }
+
     /// Sends datagrams beside the reply, to any address, from any event. They leave with the
     /// replies of this worker: when the policy takes the worker back at a checkpoint, or when the
     /// event ends. `forebay_shard_datagrams_total` counts them. The kernel may drop them, as any
@@ -134,8 +189,22 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     }
 }
 
-/// Stands in for the result of work that panicked.
+/// Stands in for the result of work that panicked, or was broken off.
 struct WorkPanicked;
+
+/// Work of a shard that has not ended. When dropped, it tells the shard how the work ended.
+struct Unanswered {
+    events: Arc<Events>,
+    shard: u32,
+    result: Option<Box<dyn Any + Send>>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let result = self.result.take().unwrap_or_else(|| Box::new(WorkPanicked));
+        self.events.report(self.shard, result);
+    }
+}
 
 /// What a shard of the predecessor handed over, on its way to the shard.
 pub(crate) struct Inherited(pub(crate) Vec<u8>);

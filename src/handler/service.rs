@@ -60,7 +60,8 @@ pub trait Service: Sync {
     /// The state of one shard.
     type Shard: Send;
 
-    /// What shards are [told](Teller::tell), also the result of [work aside](Out::aside).
+    /// What shards are [told](Teller::tell), also the results of work that they
+    /// begin ([`Out::spawn`], [`Out::aside`]).
     /// `enum`s tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for
     /// none.
     type Message: Send + 'static;
@@ -172,7 +173,8 @@ pub enum Event<'a, T = (), M = Infallible> {
     },
     /// A message to the shard; see [`Teller::tell`](Teller::tell).
     Message(M),
-    /// Work of [`Out::aside`] panicked, so its result does not come.
+    /// Work of [`Out::aside`] or [`Out::spawn`] panicked, or was broken off. Its result does not
+    /// come.
     Panicked,
     /// What this shard of the predecessor [handed over](Out::hand_over).
     HandedOver(Vec<u8>),

@@ -16,7 +16,7 @@ use super::path::serving::Serving;
 use super::reload::Reloads;
 use super::shown::{self, Counter, Gauge, Metric};
 use super::sizes::{self, Memory};
-use super::spawner::{self, Spawner, Spawning};
+use super::spawner::{self, Spawner};
 use crate::config::{Config, listen_text};
 #[cfg(feature = "cli")]
 use crate::config::{Effective, Problems};
@@ -30,7 +30,6 @@ use crate::sched::overload::WaitLimits;
 use crate::time::clock;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::{fmt, io};
 
 /// A server that listens but does not serve yet.
@@ -98,7 +97,7 @@ impl Server {
         let is_gated = admin::gate::is_on(config);
         let samples = Samples::new(config.workers, waiting::beside(config), config.source_prefix, is_gated);
         let board = Board::new(config.workers, samples, WaitLimits::unmeasured(config.max_wait_scaled()));
-        let spawning = spawner::Owner(Arc::new(Spawning::new(config.workers, sizes::slots(config))));
+        let spawning = spawner::Owner::new(config.workers, sizes::slots(config));
         let start = Start {
             bound: Bound { listening, config: config.clone(), filter, notices, spawning, board, own: Vec::new() },
             conduct: Conduct { stop, exit_when_stuck: false, log_panics: true, supervisor: Supervisor::default() },
@@ -294,9 +293,9 @@ impl Server {
         let packet = |number| PacketBody::new(number, config.datagram_max);
         let packets = made("a ticket", || ObjectPool::new(count, packet))?;
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
-        let outside = &self.start.bound.spawning.0.outside;
+        let spawning = &self.start.bound.spawning.0;
         let bounds = sizes::shards(config, H::ROOM, self.start.bound.listening.group.sockets.len());
-        let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, bounds))?;
+        let requests = made("a shard", || Serving::new(handler, spawning, self.udp_addresses(), credit, bounds))?;
         made("its start", || handler.started(&Teller::new(requests.room.reached())))?;
         let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving);
         // Tickets are dropped one by one: a panic on the way keeps no other one.

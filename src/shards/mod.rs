@@ -8,13 +8,14 @@
 pub(crate) mod events;
 mod horizon;
 pub(crate) mod outgoing;
+mod spawning;
 mod states;
 mod turns;
 
 pub(crate) use events::{Due, Events};
+pub(crate) use spawning::{NoRoom, Origin, Spawning};
 pub(crate) use turns::{Entered, FullShards, Turns};
 
-use crate::runtime::continuation::Outside;
 use crate::time::Nanos;
 use horizon::Horizon;
 use states::States;
@@ -82,11 +83,11 @@ pub(crate) struct Room<J, H: Sharded> {
 }
 
 impl<J, H: Sharded> Room<J, H> {
-    /// The idle shards of `service`. `outside` is the queue by which workers are woken.
-    pub(crate) fn new(service: &H, outside: &Arc<Outside>, bounds: Bounds) -> Room<J, H> {
+    /// The idle shards of `service`. `spawning` is where they begin work.
+    pub(crate) fn new(service: &H, spawning: &Arc<Spawning>, bounds: Bounds) -> Room<J, H> {
         const { assert!(H::SHARDS <= SHARDS_MAX, "Service::SHARDS is at most 65,536") };
         let count = if H::KEEPS { H::SHARDS } else { STATELESS };
-        let events = Events::new(H::SHARDS, outside);
+        let events = Events::new(H::SHARDS, spawning);
         if H::HEARS_START {
             events.start();
         }

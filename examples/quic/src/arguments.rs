@@ -3,6 +3,7 @@
 use crate::service::Quic;
 use crate::tls;
 use forebay::clap;
+use forebay::time::Nanos;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
@@ -32,6 +33,11 @@ pub struct Arguments {
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 
+    /// Microseconds that the event of a packet computes for a stream, before a request of its own
+    /// does.
+    #[arg(long, default_value = "20", value_name = "MICROSECONDS")]
+    compute_here: u32,
+
     /// Bytes of the longest datagram to send, until the MTU of the path is measured.
     #[arg(long, default_value = "1200", value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
     mtu: u16,
@@ -45,6 +51,7 @@ impl Arguments {
     pub fn service(&self) -> anyhow::Result<Quic> {
         let server = tls::config(&self.cert, &self.key, Duration::from_secs(self.idle), self.mtu)?;
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        Ok(Quic::new(server, self.connections as usize, cpus * self.retry_from as usize))
+        let quic = Quic::new(server, self.connections as usize, cpus * self.retry_from as usize);
+        Ok(quic.computing_here(Nanos::from_micros(self.compute_here.into())))
     }
 }

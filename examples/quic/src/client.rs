@@ -1,21 +1,20 @@
-//! One connection: its endpoint, which knows no other one, and what waits while a helper thread
-//! has it.
+//! One connection: its endpoint, which knows no other one, and its data outside of the protocol.
 
 use crate::ids::{Ids, Named, Routes};
+use crate::inbox::{Datagram, Inbox, now};
 use crate::shard::Seat;
-use crate::streams::Streams;
-use bytes::{Bytes, BytesMut};
-use forebay::Request;
+use crate::streams::{Advanced, Streams};
+use bytes::Bytes;
 use forebay::handler::Transmit;
+use forebay::time::Nanos;
 use quinn_proto::{
-    Connection, ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    ServerConfig, VarInt,
+    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Endpoint, EndpointConfig, Event, ServerConfig, StreamId,
+    VarInt,
 };
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The most datagrams sent together: 48 KB, and the kernel accepts 64 KB at once.
 const TOGETHER: usize = 32;
@@ -24,45 +23,9 @@ const TOGETHER: usize = 32;
 /// The connection continues when these bytes are acknowledged, or at a timer if they are lost.
 const BYTES_MAX: usize = 1 << 17;
 
-/// The most datagrams that wait for a connection that a helper thread has. Clients send two to
-/// four before they hear from the server, and repeat what is lost.
-const INBOX_MAX: usize = 8;
-
-/// A signature for a client that has been silent for this long would come too late. Clients repeat
-/// their first packet after a second.
-const SILENT_MAX: Duration = Duration::from_secs(1);
-
 thread_local! {
     /// The buffer for packets that are about to be sent.
     static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Now, for the protocol.
-#[expect(clippy::disallowed_methods, reason = "the protocol counts so")]
-pub fn now() -> Instant {
-    Instant::now()
-}
-
-/// A datagram that has come.
-pub struct Datagram {
-    at: Instant,
-    peer: SocketAddr,
-    local: SocketAddr,
-    ecn: Option<EcnCodepoint>,
-    bytes: BytesMut,
-}
-
-impl Datagram {
-    /// The datagram of `request` with these `bytes`.
-    pub fn of(request: Request<'_>, bytes: &[u8]) -> Datagram {
-        let ecn = EcnCodepoint::from_bits(request.ecn());
-        Datagram { at: now(), peer: request.peer(), local: request.local(), ecn, bytes: BytesMut::from(bytes) }
-    }
-
-    /// Gives the datagram to `endpoint`, which may write an answer to it.
-    pub fn enter(self, endpoint: &mut Endpoint, answer: &mut Vec<u8>) -> Option<DatagramEvent> {
-        endpoint.handle(self.at, self.peer, Some(self.local.ip()), self.ecn, self.bytes, answer)
-    }
 }
 
 /// What a connection needs to begin.
@@ -74,6 +37,8 @@ pub struct Maker {
     pub endpoint: EndpointConfig,
     /// The certificate, and the limits of connections.
     pub server: Arc<ServerConfig>,
+    /// How long the event of a packet computes for a stream.
+    pub compute_here: Nanos,
 }
 
 impl Maker {
@@ -189,43 +154,23 @@ fn limited(mut next: impl FnMut() -> Option<usize>) {
     }
 }
 
-/// The datagrams that wait for a connection that a helper thread has.
-#[derive(Default)]
-pub struct Inbox(Mutex<VecDeque<Datagram>>);
-
-impl Inbox {
-    /// Adds a datagram. Without room it is lost, as in a network.
-    pub fn add(&self, datagram: Datagram) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < INBOX_MAX {
-            waiting.push_back(datagram);
-        }
-    }
-
-    /// Takes the oldest datagram.
-    pub fn next(&self) -> Option<Datagram> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    /// Whether no datagram waits.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Forgets all datagrams.
-    pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// Whether the newest datagram came so long ago that its client sends it again, or has gone.
-    fn is_late(&self, now: Instant) -> bool {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.back().is_none_or(|newest| now.saturating_duration_since(newest.at) >= SILENT_MAX)
-    }
-}
-
 /// What the events of a shard put out.
-pub type Out<'a> = forebay::Out<'a, Returned>;
+pub type Out<'a> = forebay::Out<'a, Told>;
+
+/// What a shard is told of what it began.
+pub enum Told {
+    /// A helper thread returns a connection.
+    Returned(Returned),
+    /// The computation for a stream has ended.
+    Computed {
+        /// The place of the connection in its shard.
+        place: u16,
+        /// The ID that the client of this connection chose.
+        first: ConnectionId,
+        /// The stream.
+        stream: StreamId,
+    },
+}
 
 /// The result of a helper thread: the connection comes back to its place.
 pub struct Returned {
@@ -270,7 +215,7 @@ impl Client {
                 inbox.clear();
             }
             protocol.receive_from(&inbox);
-            Returned { place: named.place, protocol, inbox }
+            Told::Returned(Returned { place: named.place, protocol, inbox })
         };
         let given = out.aside(work).is_ok();
         if !given {
@@ -285,11 +230,19 @@ impl Client {
         self.protocol.is_none() && Arc::strong_count(&self.inbox) == 1
     }
 
-    /// Lets the application handle the events of the connection. If overload ends this at a
-    /// checkpoint, the next call goes on.
-    pub async fn react(&mut self) {
-        let Some(connection) = self.protocol.as_mut().and_then(|protocol| protocol.connection()) else { return };
-        loop {
+    /// Resets the streams whose computations were broken off. Returns whether there are any.
+    pub fn reset_lost(&mut self) -> bool {
+        let connection = self.protocol.as_mut().and_then(|protocol| protocol.connection());
+        connection.is_some_and(|connection| self.streams.reset_lost(connection))
+    }
+
+    /// Lets the application handle the events of the connection at `place`. If overload ends this
+    /// at a checkpoint, the next call goes on. Returns false if there was no room for a
+    /// computation.
+    pub async fn react(&mut self, maker: &Maker, place: u16, out: &mut Out<'_>) -> bool {
+        let first = self.first;
+        let Some(connection) = self.protocol.as_mut().and_then(|protocol| protocol.connection()) else { return true };
+        let has_room = loop {
             while let Some(event) = connection.poll() {
                 match event {
                     Event::Stream(event) => self.streams.note(connection, &event),
@@ -297,13 +250,26 @@ impl Client {
                     _ => {}
                 }
             }
-            if !self.streams.advance_one(connection).await {
-                break;
+            match self.streams.advance_one(connection, maker.compute_here).await {
+                Advanced::One => {}
+                Advanced::All => break true,
+                Advanced::Computes(computation) => {
+                    let stream = computation.id;
+                    let work = async move {
+                        computation.run().await;
+                        Told::Computed { place, first, stream }
+                    };
+                    if out.spawn(work).is_err() {
+                        self.streams.stays(stream);
+                        break false;
+                    }
+                }
             }
-        }
+        };
         if !connection.is_handshaking() {
             self.handshake = None;
         }
+        has_room
     }
 
     /// Sends what is to be sent.
@@ -353,26 +319,5 @@ mod tests {
         assert_eq!(sends(1_000, 48_000), 144_000);
         assert_eq!(sends(1_000, 1_200), (BYTES_MAX / 1_200 + 1) * 1_200);
         assert_eq!(sends(3, 1_200), 3_600);
-    }
-
-    fn datagram(at: Instant) -> Datagram {
-        let address = ([192, 0, 2, 1], 9).into();
-        Datagram { at, peer: address, local: address, ecn: None, bytes: BytesMut::new() }
-    }
-
-    // How much waits for a connection that is away? Is it late only if its newest part is?
-    #[test]
-    fn an_inbox_has_a_bound_and_knows_when_it_is_late() {
-        let (inbox, then) = (Inbox::default(), now());
-        (0..INBOX_MAX + 5).for_each(|_| inbox.add(datagram(then)));
-        let later = |ms| then + Duration::from_millis(ms);
-        assert!(!inbox.is_late(later(999)) && inbox.is_late(later(1_000)));
-        assert_eq!(std::iter::from_fn(|| inbox.next()).count(), INBOX_MAX);
-        for ms in [0, 600] {
-            inbox.add(datagram(later(ms)));
-        }
-        assert!(!inbox.is_late(later(1_500)) && inbox.is_late(later(1_600)));
-        inbox.clear();
-        assert!(inbox.is_empty() && inbox.is_late(then));
     }
 }

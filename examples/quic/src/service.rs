@@ -1,12 +1,14 @@
 //! The service: finds the connection of each datagram, and decides which connections begin.
 
-use crate::client::{Client, Datagram, Inbox, Maker, Out, Returned};
+use crate::client::{Client, Maker, Out, Told};
 use crate::ids::{self, Routes};
+use crate::inbox::{Datagram, Inbox};
 use crate::shard::{Places, Seat, Shard};
 use crate::streams::Streams;
 use forebay::fate::{CLASSES, Malformed};
 use forebay::handler::{GiveUp, aside_wait};
 use forebay::server::Counter;
+use forebay::time::Nanos;
 use forebay::{Admitted, Arrival, Event, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::sync::Arc;
@@ -59,8 +61,15 @@ impl Quic {
     /// prove their address before the next one begins.
     pub fn new(config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic {
         let (routes, endpoint, server) = (Routes::default(), EndpointConfig::default(), Arc::new(config));
-        let maker = Arc::new(Maker { routes, endpoint, server });
+        let maker = Arc::new(Maker { routes, endpoint, server, compute_here: Nanos::ZERO });
         Quic { maker, connections_max, retry_from, counts: Counts::default() }
+    }
+
+    /// The same, where the event of a packet computes for a stream for this long.
+    #[must_use]
+    pub fn computing_here(self, compute_here: Nanos) -> Quic {
+        let maker = Arc::new(Maker { compute_here, ..(*self.maker).clone() });
+        Quic { maker, ..self }
     }
 
     /// Handles datagrams of one connection.
@@ -152,7 +161,7 @@ fn reply(out: &mut Out<'_>, answer: &[u8]) {
 impl forebay::Service for Quic {
     type Ticket = ();
     type Shard = Shard;
-    type Message = Returned;
+    type Message = Told;
 
     const SHARDS: usize = 1_024;
     const HEARS_STOP: bool = true;
@@ -178,14 +187,15 @@ impl forebay::Service for Quic {
         Ok(admitted.validated(routes.named(id).is_some()))
     }
 
-    async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Returned>, out: &mut Out<'_>) {
+    async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Told>, out: &mut Out<'_>) {
         match event {
             Event::Datagram(request) => self.receive(shard, request, out).await,
             Event::Timer { key, .. } => shard.fire(key as u16, out).await,
             // In a box, because the server moves the future of every event, and this kind of event
             // is rare.
-            Event::Message(returned) => Box::pin(shard.take_back(returned, out)).await,
-            Event::Panicked => shard.bury(out),
+            Event::Message(Told::Returned(returned)) => Box::pin(shard.take_back(returned, out)).await,
+            Event::Message(Told::Computed { place, first, stream }) => shard.go_on(place, first, stream, out).await,
+            Event::Panicked => Box::pin(shard.bury(out)).await,
             Event::Stopping => Box::pin(shard.close(out)).await,
             _ => {}
         }
@@ -195,8 +205,8 @@ impl forebay::Service for Quic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::now;
     use crate::ids::{Ids, Named};
+    use crate::inbox::now;
     use crate::shard::CONNECTIONS_MAX;
     use forebay::Service;
     use quinn_proto::ConnectionIdGenerator;
@@ -205,7 +215,7 @@ mod tests {
     use rustls::server::{ClientHello, ResolvesServerCert};
     use rustls::sign::CertifiedKey;
 
-    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a, (), Returned>, &'a mut Out<'a>) -> F) -> usize {
+    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a, (), Told>, &'a mut Out<'a>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -1,9 +1,11 @@
 //! The connections of one shard.
 
-use crate::client::{Client, Datagram, Maker, Out, Returned, now};
+use crate::client::{Client, Maker, Out, Returned};
 use crate::ids::{self, NOWHERE, Named};
+use crate::inbox::{Datagram, now};
+use crate::streams::AGAIN;
 use forebay::server::Gauge;
-use quinn_proto::{ConnectionId, Endpoint};
+use quinn_proto::{ConnectionId, Endpoint, StreamId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,11 +182,25 @@ impl Shard {
         }
     }
 
-    /// Removes the connections of helper threads that have panicked.
-    pub fn bury(&mut self, out: &mut Out<'_>) {
+    /// Goes on with a stream of the connection at `place`, whose computation has ended.
+    pub async fn go_on(&mut self, place: u16, first: ConnectionId, stream: StreamId, out: &mut Out<'_>) {
+        if let Some(client) = self.client_mut(place).filter(|client| client.first == first) {
+            client.streams.computed(stream);
+            self.drive(place, out).await;
+        }
+    }
+
+    /// Removes the connections of helper threads that have panicked. Resets the streams whose
+    /// computations were broken off.
+    pub async fn bury(&mut self, out: &mut Out<'_>) {
         let lost = (0..self.clients.len() as u16).filter(|place| self.client(*place).is_some_and(Client::is_lost));
         for place in lost.collect::<Vec<_>>() {
             self.remove(place, out);
+        }
+        for place in 0..self.clients.len() as u16 {
+            if self.client_mut(place).is_some_and(Client::reset_lost) {
+                self.drive(place, out).await;
+            }
         }
     }
 
@@ -201,9 +217,10 @@ impl Shard {
     /// Handles the effects of an event on a connection: the application's part, then all packets to
     /// send, then the timer.
     pub async fn drive(&mut self, place: u16, out: &mut Out<'_>) {
+        let maker = Arc::clone(&self.maker);
         let Some(client) = self.client_mut(place) else { return };
         let mut goes_on = GoesOn { place, out: &mut *out, is_done: false };
-        client.react().await;
+        let has_room = client.react(&maker, place, goes_on.out).await;
         goes_on.is_done = true;
         drop(goes_on);
         let Some(protocol) = &mut client.protocol else { return };
@@ -213,6 +230,8 @@ impl Shard {
         client.send(now(), out);
         let connection = client.protocol.as_mut().and_then(|protocol| protocol.connection());
         let due = connection.and_then(|connection| connection.poll_timeout());
+        let again = (!has_room).then(|| now() + AGAIN);
+        let due = due.into_iter().chain(again).min();
         if due != client.due {
             client.due = due;
             out.at(place.into(), due).expect("a shard has fewer connections than it may have timers");

@@ -14,12 +14,20 @@ use forebay::checkpoint;
 use forebay::time::{Nanos, clock};
 use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
 use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The error code of a stream with an unknown or invalid request.
 pub const REFUSED: u32 = 1;
 
-/// The longest computation that a request may ask for. Meanwhile its shard waits.
+/// The error code of a stream whose computation was broken off.
+pub const BROKEN_OFF: u32 = 2;
+
+/// The longest computation that a request may ask for.
 const BURN_MAX: Nanos = Nanos::from_millis(100);
+
+/// After this time, a connection tries again to begin what found no room.
+pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The time between two checkpoints of a computation.
 const BURN_STEP: Nanos = Nanos::from_micros(10);
@@ -47,8 +55,29 @@ struct Stream {
     zeros: usize,
     /// How long it computes before it answers.
     computes: Nanos,
+    /// Present while another request computes for it; that ends early once this is dropped.
+    away: Option<Arc<()>>,
     /// Whether the client has finished its side.
     ended: bool,
+}
+
+/// How far the streams of a connection have come.
+pub enum Advanced {
+    /// One of them has done what it could.
+    One,
+    /// None may read or write.
+    All,
+    /// One waits for this computation, which another request is to do.
+    Computes(Computation),
+}
+
+/// What is left of a stream's computation.
+pub struct Computation {
+    /// The stream.
+    pub id: StreamId,
+    rest: Nanos,
+    /// Whether the stream still waits for it.
+    wanted: Weak<()>,
 }
 
 /// The result of reading from a stream.
@@ -62,6 +91,8 @@ enum Got {
 /// What a stream does next.
 enum Next {
     Waits,
+    /// Another request is to compute for this long.
+    Computes(Nanos),
     Ends,
     Refused,
 }
@@ -84,13 +115,42 @@ impl Streams {
         }
     }
 
-    /// Lets the next stream read and write, as far as it may. Returns false if none may. If this is
-    /// dropped half-way, the next call continues it.
-    pub async fn advance_one(&mut self, connection: &mut Connection) -> bool {
-        let Some(id) = self.ready.front().copied() else { return false };
-        self.advance(connection, id).await;
+    /// Lets the next stream read and write, as far as it may. If this is dropped half-way, the next
+    /// call continues it. It computes `here` of an answer. So a light request costs no more than
+    /// its work, and a heavy one holds up no packet for long.
+    pub async fn advance_one(&mut self, connection: &mut Connection, here: Nanos) -> Advanced {
+        let Some(id) = self.ready.front().copied() else { return Advanced::All };
+        let rest = self.advance(connection, id, here).await;
         self.ready.pop_front();
-        true
+        let Some((rest, stream)) = rest.zip(self.open.get_mut(&id)) else { return Advanced::One };
+        let wanted = Arc::downgrade(stream.away.insert(Arc::default()));
+        Advanced::Computes(Computation { id, rest, wanted })
+    }
+
+    /// Notes that there is no room for the computation of a stream: the stream goes next, and
+    /// computes a little more itself.
+    pub fn stays(&mut self, id: StreamId) {
+        if let Some(stream) = self.open.get_mut(&id) {
+            stream.away = None;
+            self.ready.push_front(id);
+        }
+    }
+
+    /// Notes that the computation for a stream has ended.
+    pub fn computed(&mut self, id: StreamId) {
+        if let Some(stream) = self.open.get_mut(&id) {
+            (stream.computes, stream.away) = (Nanos::ZERO, None);
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Resets the streams whose computations were broken off. Returns whether there are any.
+    pub fn reset_lost(&mut self, connection: &mut Connection) -> bool {
+        let is_lost = |stream: &Stream| stream.away.as_ref().is_some_and(|away| Arc::weak_count(away) == 0);
+        let mut lost = self.open.extract_if(|_, stream| is_lost(stream)).map(|(id, _)| id).peekable();
+        let any = lost.peek().is_some();
+        lost.for_each(|id| _ = connection.send_stream(id).reset(BROKEN_OFF.into()));
+        any
     }
 
     /// Forgets all streams, because the connection is lost.
@@ -98,12 +158,14 @@ impl Streams {
         *self = Streams::default();
     }
 
-    async fn advance(&mut self, connection: &mut Connection, id: StreamId) {
-        let Some(stream) = self.open.get_mut(&id) else { return };
-        let next = stream.advance(connection, id).await;
+    /// Lets a stream read and write. Returns how long another request must compute for it.
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: Nanos) -> Option<Nanos> {
+        let stream = self.open.get_mut(&id).filter(|stream| stream.away.is_none())?;
+        let next = stream.advance(connection, id, here).await;
         // If the client has reset or stopped a stream, it is already partly closed.
         match next {
-            Next::Waits => return,
+            Next::Waits => return None,
+            Next::Computes(rest) => return Some(rest),
             Next::Ends => _ = connection.send_stream(id).finish(),
             Next::Refused => {
                 let _ = connection.recv_stream(id).stop(REFUSED.into());
@@ -111,19 +173,23 @@ impl Streams {
             }
         }
         self.open.remove(&id);
+        None
     }
 }
 
 impl Stream {
     /// Reads and writes until the stream must wait. It reads only after it has written all that it
     /// holds, so the client's window bounds its memory.
-    async fn advance(&mut self, connection: &mut Connection, id: StreamId) -> Next {
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: Nanos) -> Next {
         loop {
-            while self.computes > Nanos::ZERO {
-                let step = self.computes.min(BURN_STEP);
-                burn(step);
-                self.computes = self.computes.minus(step);
+            let mut here = here.min(self.computes);
+            while here > Nanos::ZERO {
+                let step = burn(here);
+                (here, self.computes) = (here.minus(step), self.computes.minus(step));
                 checkpoint().await;
+            }
+            if self.computes > Nanos::ZERO {
+                return Next::Computes(self.computes);
             }
             while !self.held.is_empty() || self.zeros > 0 {
                 if self.held.is_empty() {
@@ -204,10 +270,22 @@ fn read(connection: &mut Connection, id: StreamId, most: usize) -> Got {
     got
 }
 
-/// Computes for `length`.
-fn burn(length: Nanos) {
-    let began = clock::now();
-    while clock::now().minus(began) < length {
+impl Computation {
+    /// Computes until the end, or until the stream no longer waits.
+    pub async fn run(self) {
+        let mut left = self.rest;
+        while left > Nanos::ZERO && self.wanted.strong_count() > 0 {
+            left = left.minus(burn(left));
+            checkpoint().await;
+        }
+    }
+}
+
+/// Computes for one step, of a computation of this length. Returns the length of the step.
+fn burn(length: Nanos) -> Nanos {
+    let (began, step) = (clock::now(), length.min(BURN_STEP));
+    while clock::now().minus(began) < step {
         std::hint::spin_loop();
     }
+    step
 }

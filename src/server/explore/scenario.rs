@@ -13,6 +13,8 @@ use crate::time::Nanos;
 use forebay_sim::Rest;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything that determines a run.
 pub(super) struct Scenario {
@@ -43,6 +45,8 @@ pub(super) struct Scenario {
     pub(super) waits: WaitLimits,
     /// Time for a drain, from the last event on.
     pub(super) drain: Nanos,
+    /// Microseconds that workers spend on work of no request.
+    pub(super) beside: Arc<AtomicU64>,
 }
 
 /// An event during a run.
@@ -86,6 +90,7 @@ impl Scenario {
             events,
             waits: WaitLimits::NONE,
             drain: us(1_000),
+            beside: Arc::default(),
         }
     }
 
@@ -121,6 +126,7 @@ impl Scenario {
             events: Vec::new(),
             waits: WaitLimits::NONE,
             drain: us(random.random_range(0..400)),
+            beside: Arc::default(),
         };
         // Without children, all time is accounted for.
         let forks = random.random_bool(0.5);
@@ -174,10 +180,13 @@ impl Scenario {
         collector.collect();
         let counts = metrics.counts();
         let (worked, served, unanswered) = (counts.worked(), collector.served(), counts.spent(Spent::Unanswered));
-        if worked == served.plus(unanswered) {
+        let beside = us(self.beside.load(Ordering::Relaxed));
+        if worked == served.plus(unanswered).plus(beside) {
             return Ok(());
         }
-        Err(format!("worked {worked}, for what was served {served}, for what was not {unanswered}"))
+        Err(format!(
+            "worked {worked}, for what was served {served}, for what was not {unanswered}, beside them {beside}"
+        ))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::handler::{Inherited, Service};
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
 use crate::runtime::activity::Activity;
-use crate::runtime::continuation::{self, Outside, WaitSlot, new_runtime_id};
+use crate::runtime::continuation::{self, WaitSlot};
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::samples::Samples;
 use crate::sched::WorkerId;
@@ -23,7 +23,7 @@ use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Packet, PacketBody};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::serving::{Make, Serving};
-use crate::shards::Sharded;
+use crate::shards::{Sharded, Spawning};
 use crate::time::clock::virtual_time;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
@@ -74,9 +74,9 @@ pub(super) fn explore_service<H: Service>(
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
-    let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
-    let serving = Serving::new(handler, &outside, &[address], credit, scenario.bounds()).unhashed();
-    let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), trouble, (fault, flaw));
+    let spawning = Arc::new(Spawning::new(scenario.workers, scenario.packets + scenario.workers));
+    let serving = Serving::new(handler, &spawning, &[address], credit, scenario.bounds()).unhashed();
+    let result = explore_with(scenario, &packets, (&serving, &spawning), serving.make(), trouble, (fault, flaw));
     virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
@@ -85,13 +85,12 @@ pub(super) fn explore_service<H: Service>(
 fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     scenario: &Scenario,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
-    (serving, outside): (&Serving<'s, '_, H>, &Arc<Outside>),
+    (serving, spawning): (&Serving<'s, '_, H>, &Arc<Spawning>),
     make: M,
     trouble: &dyn Fn() -> Option<String>,
     (fault, flaw): (Option<Fault>, Option<Flaw>),
 ) -> Result<Run, String> {
-    let workers = scenario.workers;
-    let runtime_id = new_runtime_id();
+    let (workers, runtime_id, outside) = (scenario.workers, spawning.runtime_id, &spawning.outside);
     let count = scenario.packets + workers + 1;
     let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, outside)));
     let metrics = WorkerMetrics::new(workers);
@@ -150,6 +149,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => {
                 network.borrow_mut().gate_shut = true;
+                spawning.close();
                 serving.room.events.permit_hand_over();
                 serving.room.events.stop(H::HEARS_STOP);
             }

@@ -1,8 +1,9 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
-//! each once? Does each hear of the start before all that, and of the stop? Is nothing lost before
-//! a stop? Does the state that a shard hands over come to the successor's shard? Method: a service
-//! and its successor in virtual time, beside a model of what is due. Requests, policies, a
-//! hand-over and a stop are drawn from a seed.
+//! each once? Does each hear of the start before all that, and of the stop? Does each piece of work
+//! that a shard begins end once, however it ends? Is nothing lost before a stop? Does the state
+//! that a shard hands over come to the successor's shard? Method: a service and its successor in
+//! virtual time, beside a model of what is due. Requests, policies, a hand-over and a stop are
+//! drawn from a seed.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
@@ -13,7 +14,8 @@ use crate::time::clock::{self, virtual_time};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 const SHARDS: usize = 4;
 const SEEDS: u64 = 300;
@@ -36,6 +38,10 @@ enum Flaw {
     Forgotten,
     /// What the shards hand over comes twice.
     Repeated,
+    /// A shard takes no note of the end of its work.
+    Unfinished,
+    /// A shard takes note of the work of another one.
+    Foreign,
 }
 
 /// What the service knows to be due.
@@ -45,6 +51,9 @@ struct Model {
     armed: BTreeMap<(usize, u64), Nanos>,
     /// The number of the last message sent and handled, by sender and receiver.
     told: [[(u64, u64); SHARDS]; SHARDS],
+    /// The unfinished work of each shard by its number, and whether it will panic.
+    begun: BTreeMap<(usize, u64), bool>,
+    works: u64,
     served: [bool; SHARDS],
     started: [bool; SHARDS],
     stopped: [bool; SHARDS],
@@ -59,6 +68,8 @@ struct Model {
 struct Sharded {
     model: Mutex<Model>,
     flaw: Option<Flaw>,
+    /// Microseconds of begun work.
+    worked: Arc<AtomicU64>,
 }
 
 type Told<'a> = Out<'a, (usize, u64)>;
@@ -91,6 +102,7 @@ impl Sharded {
                         self.model().armed.insert((shard, key), when);
                     }
                 }
+                5 => self.begin(shard, *act, out),
                 _ => self.tell(shard, usize::from(*act) % SHARDS, out),
             }
         }
@@ -105,6 +117,43 @@ impl Sharded {
         }
     }
 
+    /// Begins work that passes checkpoints, and then ends or panics.
+    fn begin(&self, shard: usize, act: u8, out: &Told<'_>) {
+        let (number, panics, worked) = (self.model().works, act.is_multiple_of(8), Arc::clone(&self.worked));
+        let work = async move {
+            for _ in 0..act % 5 {
+                virtual_time::pass(US(1));
+                worked.fetch_add(1, Ordering::Relaxed);
+                checkpoint().await;
+            }
+            if panics {
+                std::panic::resume_unwind(Box::new(()));
+            }
+            (SHARDS, number)
+        };
+        if out.spawn(work).is_ok() {
+            let shard = if self.flaw == Some(Flaw::Foreign) { (shard + 1) % SHARDS } else { shard };
+            let mut model = self.model();
+            model.works += 1;
+            model.begun.insert((shard, number), panics);
+        }
+    }
+
+    /// Notes the end of work of `shard`: of this number, or of any that panics.
+    fn end(&self, shard: usize, number: Option<u64>) {
+        let mut model = self.model();
+        let is_it = |(key, panics): &(&(usize, u64), &bool)| match number {
+            Some(number) => **key == (shard, number) && !**panics,
+            None => key.0 == shard && **panics,
+        };
+        let ended = model.begun.iter().find(is_it).map(|(key, _)| *key);
+        if self.flaw != Some(Flaw::Unfinished) {
+            ended.and_then(|key| model.begun.remove(&key));
+        }
+        drop(model);
+        self.must(ended.is_some(), "work ends twice, or in another shard");
+    }
+
     /// What was due by `now`, and is still to come.
     fn overdue(&self, now: Nanos) -> Option<String> {
         let model = self.model();
@@ -112,7 +161,8 @@ impl Sharded {
         let lost = |(sent, handled): &(u64, u64)| sent != handled;
         let message = model.told.iter().flatten().any(lost).then(|| "a message is lost".to_owned());
         let state = model.before.iter().flatten().next().map(|_| "a predecessor's state is lost".to_owned());
-        timer.or(message).or(state).or_else(|| model.trouble.clone())
+        let work = model.begun.keys().next().map(|key| format!("work is lost: {key:?}"));
+        timer.or(message).or(work).or(state).or_else(|| model.trouble.clone())
     }
 }
 
@@ -129,7 +179,7 @@ impl Service for Sharded {
     type Ticket = ();
     /// Its number, and how many events it and its predecessors had.
     type Shard = (usize, u64);
-    /// The shard that sends it, and its number.
+    /// The shard that sends it, and its number. `SHARDS` stands for work that ended.
     type Message = (usize, u64);
 
     const SHARDS: usize = SHARDS;
@@ -169,6 +219,10 @@ impl Service for Sharded {
                 *events += before;
                 checkpoint().await;
             }
+            handler::Event::Message((SHARDS, number)) => {
+                self.end(shard, Some(number));
+                checkpoint().await;
+            }
             handler::Event::Message((from, number)) => {
                 let handled = {
                     let (_, handled) = &mut self.model().told[from][shard];
@@ -182,7 +236,7 @@ impl Service for Sharded {
                 checkpoint().await;
                 self.model().started[shard] = self.flaw != Some(Flaw::Unstarted);
             }
-            handler::Event::Panicked => unreachable!("nothing is done aside"),
+            handler::Event::Panicked => self.end(shard, None),
             handler::Event::Stopping => {
                 let before = std::mem::replace(&mut self.model().stopped[shard], true);
                 self.must(!before, "a shard hears of the stop twice");
@@ -232,7 +286,7 @@ fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<Left
     events.sort_by_key(|(at, _)| *at);
     scenario.events = events;
     let model = Mutex::new(Model { before: before.unwrap_or_default(), ..Model::default() });
-    let service = Sharded { flaw, model };
+    let service = Sharded { flaw, model, worked: Arc::clone(&scenario.beside) };
     let trouble = || service.model().trouble.clone();
     let run = explore_service(&scenario, &service, &trouble, None, None)?;
     service.overdue(Nanos::MAX).map_or(Ok(()), Err)?;
@@ -262,6 +316,8 @@ fn every_twin_of_a_service_is_caught() {
         (Flaw::Unstarted, "the start late"),
         (Flaw::Forgotten, "state is lost"),
         (Flaw::Repeated, "its own twice"),
+        (Flaw::Unfinished, "work is lost"),
+        (Flaw::Foreign, "in another shard"),
     ] {
         let trouble = (0..SEEDS).find_map(|seed| explored(seed, Some(flaw)).err()).unwrap_or_default();
         assert!(trouble.contains(said), "{flaw:?}: {trouble:?}");

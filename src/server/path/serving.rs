@@ -5,10 +5,10 @@
 use crate::handler::{Event, Out, Reply, Service, event_of};
 use crate::metrics::UnfinishedRequests;
 use crate::net::Credit;
-use crate::runtime::continuation::{Outside, lock};
+use crate::runtime::continuation::lock;
 use crate::server::path::packet::{Envelope, Excess, Packet, PacketBody};
 use crate::shards::outgoing::Way;
-use crate::shards::{Bounds, Due, Room, Sharded};
+use crate::shards::{Bounds, Due, Room, Sharded, Spawning};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -52,13 +52,13 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// The server's part that runs `handler`. It has sockets at `addresses`.
     pub(crate) fn new(
         handler: &'h H,
-        outside: &Arc<Outside>,
+        spawning: &Arc<Spawning>,
         addresses: &[SocketAddr],
         credit: Credit,
         bounds: Bounds,
     ) -> Serving<'s, 'h, H> {
         let dropped = (0..bounds.packets).map(|_| Mutex::new(None)).collect();
-        let (unfinished, room) = (UnfinishedRequests::new(bounds.packets), Room::new(handler, outside, bounds));
+        let (unfinished, room) = (UnfinishedRequests::new(bounds.packets), Room::new(handler, spawning, bounds));
         Serving { handler, addresses: addresses.into(), credit, unfinished, room, dropped }
     }
 

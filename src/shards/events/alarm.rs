@@ -1,6 +1,7 @@
 //! The alarm of timers: when to wake a worker, and whether one has been woken.
 
-use super::{NEVER, Outside, Ready};
+use super::{NEVER, Ready};
+use crate::runtime::continuation::Outside;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

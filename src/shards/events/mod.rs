@@ -25,7 +25,8 @@
 mod alarm;
 mod handed_over;
 
-use crate::runtime::continuation::{Outside, Ready, discard, lock};
+use super::Spawning;
+use crate::runtime::continuation::{Ready, discard, lock};
 use crate::time::{Nanos, clock};
 use alarm::Alarm;
 use crossbeam_queue::ArrayQueue;
@@ -75,7 +76,8 @@ pub(crate) struct Events {
     /// Timers up to this time, in ns, may fire.
     allowed: AtomicU64,
     alarm: Alarm,
-    outside: Arc<Outside>,
+    /// Where shards begin work. Its queue wakes workers.
+    pub(crate) spawning: Arc<Spawning>,
     /// Whether shards get no more events.
     closed: AtomicBool,
     handed_over: Mutex<Parts>,
@@ -104,9 +106,9 @@ impl Drop for ShardEvents {
 }
 
 impl Events {
-    /// No timers and messages yet, for this number of shards. `outside` is the queue by which
-    /// workers are woken.
-    pub(crate) fn new(shards: usize, outside: &Arc<Outside>) -> Events {
+    /// No timers and messages yet, for this number of shards. `spawning` is where they
+    /// begin work.
+    pub(crate) fn new(shards: usize, spawning: &Arc<Spawning>) -> Events {
         Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
@@ -114,7 +116,7 @@ impl Events {
             first: AtomicUsize::new(0),
             allowed: AtomicU64::new(NEVER),
             alarm: Alarm::new(),
-            outside: Arc::clone(outside),
+            spawning: Arc::clone(spawning),
             closed: AtomicBool::new(false),
             handed_over: Mutex::default(),
         }
@@ -159,7 +161,7 @@ impl Events {
         own.messages.push_back(message);
         self.publish(shard, &mut own);
         drop(own);
-        self.alarm.ring_now(&self.outside);
+        self.alarm.ring_now(&self.spawning.outside);
     }
 
     /// Whether a timer or a message may be due at `now`.
@@ -204,7 +206,7 @@ impl Events {
             own.stopping = true;
             self.publish(number as u32, &mut own);
         }
-        self.alarm.ring_now(&self.outside);
+        self.alarm.ring_now(&self.spawning.outside);
     }
 
     /// Ends the delivery of events, for a server whose drain is over.
@@ -296,7 +298,7 @@ impl Events {
             waits_until.store(0, Ordering::SeqCst);
             // Most timers of connections are moved before their time; no worker wakes for these.
             if self.earliest() <= now {
-                self.alarm.ring_now(&self.outside);
+                self.alarm.ring_now(&self.spawning.outside);
                 changed.notified().await;
             }
         }

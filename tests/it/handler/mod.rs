@@ -1,6 +1,7 @@
 //! What a handler is promised.
 
 mod aside;
+mod begun;
 mod flows;
 mod fork;
 mod handler_api;

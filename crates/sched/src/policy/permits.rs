@@ -1,5 +1,5 @@
 //! How many workers may do uninterrupted work at the same time. Such work has no checkpoint, so a
-//! worker in it serves nobody else until the end of the piece.
+//! worker in it serves no other request until the end of the piece.
 
 use crate::time::Nanos;
 use crate::tuning::Tuning;
@@ -8,9 +8,9 @@ use crate::tuning::Tuning;
 /// of RSA-2048 takes .5 to 1.3 ms.
 const SHORT: Nanos = Nanos::from_millis(2);
 
-/// The last worker joins the others once so many jobs wait for a permit. With 1, light requests wait
-/// for a piece far more often: their p99 on two workers, at a load of .3, is 14 times as high. With
-/// 8, jobs that wait have twice the p99.
+/// The last worker joins the others once so many jobs wait for a permit. With 1, light requests
+/// wait for a piece far more often. Their p99 on two workers, at a load of .3, is then 14 times as
+/// high. With 8, jobs that wait have twice the p99.
 const MANY: usize = 4;
 
 /// Divisor of the longest piece: so much of it is forgotten with each further one. After a piece of

@@ -3,7 +3,7 @@
 use crate::raw::Raw;
 use crate::support::skip::skip;
 use crate::support::{Groups, ONE_DATAGRAM, PATIENCE, RSA, Server, TWO_DATAGRAMS, ask, request, run};
-use forebay_quic::client::now;
+use forebay_quic::inbox::now;
 use quinn_proto::Dir;
 use std::process::Command;
 
@@ -106,7 +106,7 @@ async fn crowd(server: &Server, signature: f64) {
         datagrams.iter().for_each(|datagram| _ = sender.send_to(datagram, server.address));
         if number % 10 == 0 {
             assert_eq!(ask(&connection, b"estill here").await, Ok(b"still here".to_vec()));
-            waiting = waiting.max(server.metric("forebay_helper_pieces{state=\"waiting\"}"));
+            waiting = waiting.max(server.metric("forebay_helper_oldest_seconds{state=\"waiting\"}"));
         }
     }
     let (begun, retried) = (server.metric("quic_handshakes") - before, server.metric("quic_retries_total"));
@@ -114,7 +114,7 @@ async fn crowd(server: &Server, signature: f64) {
         (server.ended_as("shed_queue_full"), server.metric("forebay_helper_work_total{result=\"refused\"}"));
     let helpers = server.cpu_of("helper") - helpers;
     let told = format!(
-        "{begun} begun, {retried} retried, {refused} refused, {too_late} of them by helpers, of which {waiting} waited, \
+        "{begun} begun, {retried} retried, {refused} refused, {too_late} of them by helpers, of which one waited {waiting} s, \
          {helpers:?}, {signature} each"
     );
     // What is made, and a quarter of a second of work for each of two CPUs. An error of the
@@ -123,8 +123,8 @@ async fn crowd(server: &Server, signature: f64) {
     assert!(begun * signature <= takes, "{told}");
     assert!(begun + retried + refused > 550.0 && refused > 0.0, "{told}");
     // Helpers refuse what would wait for half a second, and the door refuses sooner. It refuses
-    // nothing before work waits for a tenth of a second, which is more than ten signatures.
-    assert!(too_late < 0.5 && waiting > 10.0, "{told}");
+    // nothing before work waits for a tenth of a second. A look at the waits may come before that.
+    assert!(too_late < 0.5 && waiting > 0.05, "{told}");
 }
 
 // Overload ends events while they compute for a stream. Is each stream answered all the same, also
@@ -132,7 +132,8 @@ async fn crowd(server: &Server, signature: f64) {
 #[test]
 fn a_stream_goes_on_after_overload_has_ended_its_event() {
     // The timer of a silent connection goes on with the event too, but later than the test ends.
-    let arguments = ["--policy", "levels", "--max-wait", "300ms", "--idle", "3600"];
+    let computes = ["--policy", "levels", "--compute-here", "100000"];
+    let arguments = [&computes[..], &["--max-wait", "300ms", "--idle", "3600"]].concat();
     let Some(server) = start(&arguments, RSA) else { return };
     let mut clients: Vec<_> = (0..12).map(|_| Raw::new(&server, ONE_DATAGRAM)).collect();
     for client in &mut clients {

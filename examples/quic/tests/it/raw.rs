@@ -1,7 +1,7 @@
 //! A client whose datagrams the test sends itself, in any order.
 
 use crate::support::{Groups, PATIENCE, Server};
-use forebay_quic::client::now;
+use forebay_quic::inbox::now;
 use nix::sys::socket::{setsockopt, sockopt::Ipv4Tos};
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig};
 use std::net::{Ipv4Addr, UdpSocket};

@@ -1,9 +1,11 @@
 //! Does quinn's client get correct answers, over many streams and connections, under very different
 //! policies?
 
-use crate::support::{Server, ask, patient, request, run};
+use crate::support::{RSA, Server, ask, patient, request, run};
 use forebay_quic::streams::REFUSED;
 use quinn::{ReadError, ReadToEndError};
+use std::process::Command;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 const POLICIES: [&str; 3] = ["auto", "isolated", "levels"];
@@ -84,6 +86,69 @@ fn many_connections_are_served_at_once() {
             server.await_metric("quic_connections", 0.0).await;
         });
     }
+}
+
+/// A server with one worker.
+fn one_worker() -> Option<Server> {
+    Server::start_as(Command::new(env!("CARGO_BIN_EXE_forebay-quic")), &["--workers", "1", "--policy", "levels"], RSA)
+}
+
+/// Streams that each compute for 100 ms.
+const HEAVY: usize = 20;
+
+// Do computations for streams hold up no other stream of their connection? Method: one worker,
+// which computes for two seconds. Were streams served one after the other, the last light one would
+// come after all heavy ones.
+#[test]
+fn heavy_streams_hold_up_no_light_one() {
+    let Some(server) = one_worker() else { return };
+    run(async {
+        let client = server.client();
+        let connection = server.connect(&client).await;
+        let mut heavy = JoinSet::new();
+        for _ in 0..HEAVY {
+            let connection = connection.clone();
+            heavy.spawn(async move { ask(&connection, &request(3, 100_000)).await });
+        }
+        for _ in 0..5 {
+            assert_eq!(ask(&connection, b"elight").await, Ok(b"light".to_vec()));
+        }
+        let mut ended = 0;
+        while let Some(answer) = heavy.try_join_next() {
+            assert_eq!(answer.expect("no panic"), Ok(vec![0; 3]));
+            ended += 1;
+        }
+        assert!(ended < HEAVY, "all heavy streams ended before five light ones");
+        while let Some(answer) = heavy.join_next().await {
+            assert_eq!(answer.expect("no panic"), Ok(vec![0; 3]));
+        }
+        server.await_metric("forebay_spawned_total{result=\"finished\"}", HEAVY as f64).await;
+    });
+}
+
+// Does a computation end early if its client no longer wants the answer?
+#[test]
+fn no_computation_goes_on_for_a_stream_that_was_stopped() {
+    let Some(server) = one_worker() else { return };
+    run(async {
+        let client = server.client();
+        let connection = server.connect(&client).await;
+        let before = server.cpu_of("forebay-0");
+        let mut heavy = Vec::new();
+        for _ in 0..HEAVY {
+            let (mut send, receive) = connection.open_bi().await.expect("a stream");
+            send.write_all(&request(3, 100_000)).await.expect("it is open");
+            send.finish().expect("it is open");
+            heavy.push(receive);
+        }
+        // By then all computations have begun.
+        assert_eq!(ask(&connection, b"elight").await, Ok(b"light".to_vec()));
+        heavy.iter_mut().for_each(|receive| receive.stop(0_u32.into()).expect("it is open"));
+        assert_eq!(ask(&connection, b"elight").await, Ok(b"light".to_vec()));
+        server.await_metric("forebay_spawned_total{result=\"finished\"}", HEAVY as f64).await;
+        let used = server.cpu_of("forebay-0") - before;
+        assert!(used < Duration::from_secs(1), "{used:?} of two seconds");
+    });
 }
 
 #[test]

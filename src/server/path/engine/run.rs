@@ -319,6 +319,10 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                     work.queued(self.now);
                     Ready::Spawned(Job::Child(work))
                 }
+                continuation::Ready::Begun(work) => {
+                    work.queued(self.now);
+                    Ready::Arrived(Arrived { job: Job::Child(work), class: None })
+                }
                 continuation::Ready::Events => {
                     self.common.serving.room.events.hear();
                     self.fire();
