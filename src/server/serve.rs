@@ -316,3 +316,6 @@ impl fmt::Debug for Server {
         f.debug_struct("Server").field("udp_addresses", &self.udp_addresses()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "cli"))]
+mod tests;

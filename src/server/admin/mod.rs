@@ -12,11 +12,12 @@ pub(super) mod adapt;
 pub(super) mod cpus;
 #[cfg(feature = "admin")]
 pub(super) mod endpoint;
-#[cfg(not(feature = "admin"))]
-#[path = "no_endpoint.rs"]
-pub(super) mod endpoint;
 pub(super) mod gate;
 pub(super) mod helpers;
+#[cfg(test)]
+mod logged;
+#[cfg(not(feature = "admin"))]
+pub(super) mod no_endpoint;
 pub(super) mod said;
 pub(super) mod stuck;
 pub(super) mod waiting;
@@ -27,6 +28,8 @@ use crate::sched::Recent;
 use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::time::Nanos;
 use endpoint::{ClientLimits, Flight, Pages, http};
+#[cfg(not(feature = "admin"))]
+pub(super) use no_endpoint as endpoint;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -244,9 +247,6 @@ fn every(period: Nanos) -> Interval {
     interval
 }
 
-#[cfg(test)]
-#[path = "tests/logged.rs"]
-mod logged;
 #[cfg(all(test, feature = "admin"))]
 mod tests;
 #[cfg(test)]

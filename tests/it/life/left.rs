@@ -1,9 +1,9 @@
 //! Does a stop end in time, whatever work a handler has left? Method: this binary as a server, and
 //! signals.
 
-use crate::support::prelude::*;
 use forebay::server::Ended;
 use std::sync::mpsc::channel;
+use support::prelude::*;
 
 const LEAVES: &str = "FOREBAY_TEST_LEAVES";
 
