@@ -1,9 +1,7 @@
 //! Internals for the load generator, benches and tests of this repository. They may change in any
 //! release.
 
-#[path = "emulation/mod.rs"]
-pub mod emulation;
-
+pub use crate::emulation;
 pub use forebay_base::trace;
 pub use forebay_runtime as runtime;
 pub use forebay_sched as sched;

@@ -72,6 +72,8 @@
 
 #[cfg_attr(doc, doc(hidden))]
 pub mod config;
+#[cfg_attr(doc, doc(hidden))]
+pub mod emulation;
 pub mod fate;
 pub mod handler;
 pub mod metrics;
@@ -88,7 +90,7 @@ mod cli;
 #[cfg_attr(doc, doc(hidden))]
 pub mod inside;
 
-use inside::{emulation, net, runtime, sched};
+use inside::{net, runtime, sched};
 
 /// The `clap` crate that parses the flags of [`main`]. Use it as `use forebay::clap`, and the
 /// versions always match.

@@ -2,8 +2,6 @@
 //! Method: seccomp filters, as in sandboxes, on the threads of servers in this process. Threads
 //! inherit the filter of the thread that starts them.
 
-mod support;
-
 use nix::libc::{
     AF_NETLINK, EPERM, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_getsockopt, SYS_io_uring_setup, SYS_openat,
     SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_setsockopt, SYS_socket, c_long,

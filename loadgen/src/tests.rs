@@ -2,9 +2,6 @@
 //! flags that exist and flags that nearly do, with values that are right, at a bound, or absurd.
 //! They pass all code before the first socket and the first server.
 
-#[path = "../../src/cli/tests/any_line.rs"]
-mod any_line;
-
 use crate::arguments::{Arguments, Command, RunArguments};
 use crate::compare::pair;
 use crate::compare::server_settings::ServerSettings;
@@ -14,9 +11,9 @@ use crate::lab;
 use crate::plan::{self, Plan};
 use crate::report::slo;
 use crate::series;
-use any_line::{assert_any_line_is_answered, words};
 use clap::{CommandFactory, Parser};
 use std::net::{Ipv4Addr, SocketAddr};
+use support::any_line::{assert_any_line_is_answered, words};
 
 /// A schedule up to this length is drawn, for what is wrong with a workload may show only there.
 const DRAWN_MAX: f64 = 20_000.0;

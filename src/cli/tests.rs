@@ -1,6 +1,5 @@
 //! Does the command do what its help says?
 
-mod any_line;
 mod command_lines;
 
 use super::*;

@@ -1,5 +1,6 @@
 //! [`Service`]: a handler with state that outlives a request.
 
+use super::hooks::hooks;
 use super::{Admitted, Arrival, Handler, Out, Rejected, Reply, Request, Served, Teller, Unserved};
 use crate::fate::{self, CLASSES};
 use crate::sched::bounds::SET_ASIDE_OF_SHARD;
@@ -54,8 +55,8 @@ use std::time::Instant;
     note = "write `impl Handler` or `impl Service` for a type, or `handler_fn(..)` around a closure"
 )]
 pub trait Service: Sync {
-    /// See [`Handler::Ticket`].
-    type Ticket: Default + Send + Sync;
+    // What a `Handler` has too: `Ticket`, `CLASS_NAMES`, `REASON_NAMES`, `admit`, `refuse`, `seal`.
+    hooks!();
 
     /// The state of one shard.
     type Shard: Send;
@@ -91,12 +92,6 @@ pub trait Service: Sync {
     /// so the protocol can measure the MTU of a path. Otherwise routers may fragment long replies.
     const TRANSPORT: bool = false;
 
-    /// See [`Handler::CLASS_NAMES`].
-    const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
-
-    /// See [`Handler::REASON_NAMES`].
-    const REASON_NAMES: &'static [&'static str] = &[];
-
     /// Whether two datagrams of one sender may form one request: `first`, and `next`, which came
     /// right after it. Neither is checked yet. With `--io gro`, datagrams that a sender has sent at
     /// once are then one request of up to `--datagram-max` bytes, and count as one.
@@ -121,16 +116,6 @@ pub trait Service: Sync {
         let _ = teller;
     }
 
-    /// Decides whether to serve a datagram; see [`Handler::admit`].
-    ///
-    /// # Errors
-    /// A [`Rejected`] if the datagram will not be served. Its variant decides whether the client is
-    /// answered.
-    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Self::Ticket>, Rejected<Self::Ticket>> {
-        let _ = arrival;
-        Ok(Admitted::default())
-    }
-
     /// Handles an event of a shard; see [`Handler::handle`].
     ///
     /// The future may be dropped at any [`checkpoint`](super::checkpoint), and while it waits. The
@@ -145,16 +130,6 @@ pub trait Service: Sync {
         event: Event<'_, Self::Ticket, Self::Message>,
         out: &mut Out<'_, Self::Message>,
     ) -> impl Future<Output = ()> + Send;
-
-    /// Writes the answer to a request that was not served; see [`Handler::refuse`].
-    fn refuse(&self, request: Request<'_, Self::Ticket>, unserved: Unserved, reply: &mut Reply<'_>) {
-        let _ = (request, unserved, reply);
-    }
-
-    /// Adds data to a finished reply that only the server knows; see [`Handler::seal`].
-    fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
-        let _ = (request, served, reply);
-    }
 }
 
 /// An event that a shard of a [`Service`] handles.

@@ -24,9 +24,6 @@ pub(crate) mod emulated;
 mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
-#[cfg(test)]
-#[path = "../../tests/support/golden.rs"]
-mod golden;
 mod handover;
 mod life;
 mod listening;
@@ -50,7 +47,3 @@ pub use shown::{Counter, Gauge};
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 #[cfg(feature = "cli")]
 pub(crate) use {bench::run_bench, sizes::Memory};
-
-#[cfg(all(test, feature = "cli"))]
-#[path = "serve/tests.rs"]
-mod tests;

@@ -7,7 +7,7 @@ use super::error::ServeError;
 use super::life;
 use super::life::report::Report;
 use super::life::start::{Bound, Conduct, Start};
-use super::life::stop::StopHandle;
+use super::life::stop::{Ending, StopHandle};
 use super::life::supervisor::Supervisor;
 use super::listening::{self, InheritedSockets, Listening};
 use super::notices;
@@ -297,9 +297,13 @@ impl Server {
         let bounds = sizes::shards(config, H::ROOM, self.start.bound.listening.group.sockets.len());
         let requests = made("a shard", || Serving::new(handler, spawning, self.udp_addresses(), credit, bounds))?;
         made("its start", || handler.started(&Teller::new(requests.room.reached())))?;
-        let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving);
+        let mut ending = Ending::default();
+        let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving, &mut ending);
         // Tickets are dropped one by one: a panic on the way keeps no other one.
         packets.empty(discard);
+        drop(requests);
+        // Now no destructor of the service can hang any more.
+        drop(ending);
         report
     }
 }
@@ -315,3 +319,6 @@ impl fmt::Debug for Server {
         f.debug_struct("Server").field("udp_addresses", &self.udp_addresses()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "cli"))]
+mod tests;

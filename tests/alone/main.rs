@@ -6,5 +6,3 @@ mod endpoint;
 mod life;
 mod load;
 mod net;
-#[path = "../support/mod.rs"]
-mod support;

@@ -10,5 +10,3 @@ mod net;
 mod program;
 mod serve;
 mod sources;
-#[path = "../support/mod.rs"]
-mod support;

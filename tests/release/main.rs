@@ -2,6 +2,4 @@
 //! Each module asks one question, in its first line.
 
 mod one_place;
-#[path = "../support/mod.rs"]
-mod support;
 mod trains;

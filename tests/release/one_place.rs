@@ -3,7 +3,7 @@
 //! built. The policy and its commands are those of CONTRIBUTING.md. The READMEs must list all that
 //! this build has, and lack what was added.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// An addition: a row after a line of code that occurs once.
 struct Fact<'a> {
@@ -227,11 +227,11 @@ fn scratch() -> PathBuf {
 fn build() -> PathBuf {
     let copy = scratch().join("copy");
     let _ = fs::remove_dir_all(&copy);
-    fs::create_dir_all(copy.join("tests")).expect("a writable folder");
+    fs::create_dir_all(&copy).expect("a writable folder");
     let mut cp = Command::new("cp");
     cp.current_dir(root()).args(["--recursive", "--parents", "--preserve=timestamps", "Cargo.toml", "Cargo.lock"]);
     cp.args(["README.md", "build.rs", "src", "crates", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]);
-    cp.arg("deploy/manual").arg(&copy);
+    cp.args(["deploy/manual", "deploy/sysctl", "tests/support"]).arg(&copy);
     assert!(cp.status().expect("cp starts").success());
     let row = &own_policy("rust");
     let policy = Fact { file: "crates/sched/src/policy/rows.rs", after: "pub const ROWS: &[Entry] = &[", row };
@@ -247,7 +247,7 @@ fn build() -> PathBuf {
     // Neither speed nor a debugger is needed. For cargo, the packages of the copy and of this build
     // differ only by their profile, not by their folder. So they have a number of codegen units
     // that no other profile has.
-    for package in ["forebay-base", "forebay-clock", "forebay-sched", "forebay-udp", "forebay", "loadgen"] {
+    for package in ["forebay-base", "forebay-clock", "forebay-sched", "forebay-udp", "forebay", "loadgen", "support"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
         }

@@ -1,10 +1,10 @@
 //! Do replies to one peer leave as one GSO batch? They wait for at most 8 us, in which unoptimised
 //! code serves only one request, so this is a release test.
 
-use crate::support::prelude::*;
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use std::io::IoSliceMut;
+use support::prelude::*;
 
 /// Requests of a peer in a round. On a slow machine the server takes the first ones after a wake-up
 /// for long ones, and sends the next 32 replies one by one. So a round must have more requests.

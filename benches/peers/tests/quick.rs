@@ -1,17 +1,13 @@
 //! Does every peer start, answer and end, and does the report have the agreed form? Method: one
 //! quick run of the binary, whose JSON and table are read.
 
-#[path = "../../../tests/support/skip.rs"]
-#[allow(dead_code, reason = "the server's tests use all of it")]
-mod skip;
-
 use forebay::time::{Nanos, clock};
 use serde_json::Value;
-use skip::skip;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
+use support::skip::skip;
 
 /// Held by a test that offers load: two loads at once would share the CPU of the servers.
 static LOAD: Mutex<()> = Mutex::new(());

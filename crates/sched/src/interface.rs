@@ -47,7 +47,7 @@ pub enum Event {
     /// The job, of this class, moves to this pool.
     Hopped(PoolId, Option<u8>),
     /// The job yielded.
-    Yielded(Running),
+    Yielded(RunningJob),
 }
 
 /// Where a job waits.
@@ -61,7 +61,7 @@ pub enum Place {
 
 /// A job at a checkpoint, with what its worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningJob {
     /// The worker that runs the job.
     pub worker: WorkerId,
     /// The pool of that worker.

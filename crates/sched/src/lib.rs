@@ -29,7 +29,9 @@ mod wait;
 
 pub use adapt::Adaptation;
 pub use auto::gittins;
-pub use interface::{Event, Outcome, Place, PoolId, Resume, Running, Step, Topology, Verdict, View, Watch, WorkerId};
+pub use interface::{
+    Event, Outcome, Place, PoolId, Resume, RunningJob, Step, Topology, Verdict, View, Watch, WorkerId,
+};
 pub use noticed::Noticed;
 pub use notices::Notices;
 pub use policy::{

@@ -88,9 +88,9 @@ fn levels_of(ladders: Ladders) -> Policy {
 }
 
 /// A job on `worker` in `pool` that has run for `ran_us`.
-fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
+fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> RunningJob {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, class: None, attained: Nanos::ZERO, ran, flagged: false }
+    RunningJob { worker, pool, class: None, attained: Nanos::ZERO, ran, flagged: false }
 }
 
 /// The search state of worker 0 before its first search.
@@ -180,7 +180,7 @@ fn a_policy_has_the_queues_that_it_fills() {
             let yields = [0, 1, 5, 20, 100].into_iter().flat_map(|attained_us| {
                 [0, 1, 10, 50].map(|ran_us| {
                     let attained = Nanos::from_micros(attained_us);
-                    Event::Yielded(Running { attained, ..running(0, pool, ran_us) })
+                    Event::Yielded(RunningJob { attained, ..running(0, pool, ran_us) })
                 })
             });
             let hops = (0..policy.topology.pools())

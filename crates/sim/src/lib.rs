@@ -15,6 +15,8 @@ pub mod driver;
 mod event_list;
 mod fit;
 mod gate;
+#[doc(hidden)]
+pub mod inputs;
 mod model;
 mod open_loop;
 mod reference;

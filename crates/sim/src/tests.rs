@@ -1,15 +1,13 @@
 //! Do workers in virtual time act as the policies say, and do runs repeat bit for bit?
 
-mod inputs;
 mod turns;
 
 use super::*;
+use crate::inputs::{named, offer, policies, with_patience, workload};
 use crate::workload::Workload;
 use forebay_metrics::Percentile;
 use forebay_sched::overload::WaitBounds;
-use forebay_sched::policy::Limit;
-use forebay_sched::{Patience, Policy, PolicyName, Tuning};
-use inputs::{named, offer, policies, with_patience, workload};
+use forebay_sched::{Patience, Tuning};
 
 // Does each request have one fate, also in groups of several sizes? Method: bounds so small that
 // sockets, packets and queues run full.

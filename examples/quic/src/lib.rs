@@ -2,8 +2,8 @@
 //!
 //! [`ids`] finds the shard of a datagram and its connection there by the connection ID. [`service`]
 //! decides which connections begin, and handles the events of a [`shard`], which keeps them. A
-//! [`client`] is one connection, with its [`inbox`]. [`streams`] is the application. [`tls`] reads the certificate and
-//! sets the limits of a connection.
+//! [`client`] is one connection, with its [`inbox`]. [`streams`] is the application. [`tls`] reads
+//! the certificate and sets the limits of a connection.
 
 pub mod arguments;
 pub mod client;

@@ -1,9 +1,10 @@
 //! Does `loadgen calibrate` make a file that is read back, with times that a machine can have?
 
-use crate::alone::alone;
 use forebay::inside::emulation::overheads::{self, Overheads};
 use forebay::time::Nanos;
 use std::process::Command;
+use support::alone;
+use support::program::LOADGEN;
 
 #[test]
 fn what_is_measured_is_read_back() {
@@ -11,7 +12,7 @@ fn what_is_measured_is_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("overheads.toml");
     let arguments = ["calibrate", "--quick", "--out"];
-    let ran = Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).arg(&path).output().expect("it runs");
+    let ran = Command::new(LOADGEN.path()).args(arguments).arg(&path).output().expect("it runs");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("quartiles") && said.contains("--overheads file:"), "{ran:?}");
     let overheads = overheads::read(&format!("file:{}", path.display())).expect("overheads");

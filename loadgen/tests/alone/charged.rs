@@ -2,11 +2,11 @@
 //! worker, also in virtual time. An early reply is an error; a late one only if all of sixty trials
 //! are late, because a busy machine delays threads.
 
-use crate::alone::alone;
-use crate::support::prelude::*;
 use forebay::inside::emulation::overheads::Overheads;
 use loadgen::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
 use loadgen::lab::workload::Workload;
+use support::alone;
+use support::prelude::*;
 
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;

@@ -2,10 +2,6 @@
 //! copy of the binary in an empty folder, without a search path. Its environment would spoil its
 //! servers if it were passed on.
 
-use crate::alone::alone;
-use crate::generator::{LOADGEN, eventually, status};
-use crate::script;
-use crate::server::started;
 use forebay::inside::get;
 use forebay::inside::wire::Header;
 use forebay::time::{Nanos, clock};
@@ -16,6 +12,10 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use support::alone;
+use support::generator::{eventually, started, status};
+use support::program::LOADGEN;
+use support::script;
 use tempfile::TempDir;
 
 /// Two emulated workers, half loaded, about 250 requests/s.
@@ -26,7 +26,7 @@ fn empty_folder() -> (TempDir, Command) {
     let copy = folder.path().join("loadgen");
     // By a process of its own. A child that another test starts meanwhile would inherit our open
     // file for a moment. A file that is open for writing cannot be executed ("text file busy").
-    let copied = Command::new("cp").arg(LOADGEN).arg(&copy).status();
+    let copied = Command::new("cp").arg(LOADGEN.path()).arg(&copy).status();
     assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
     let mut command = Command::new(copy);
     command.current_dir(folder.path()).env_clear().env("PATH", "").env("FOREBAY_POLICY", "none-such");
@@ -142,7 +142,7 @@ fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
     }
     assert!(beyond.len() <= 5, "{beyond:?}");
     // The core slept for 200 ms. Were the pause counted with each reply, it would be more than 1 s.
-    let share = latency(&server.admin)["emulation"]["overshoot_share"].as_f64().expect("a share");
+    let share = latency(&server.admin.to_string())["emulation"]["overshoot_share"].as_f64().expect("a share");
     assert!((0.3..3.0).contains(&share), "{share}");
 }
 
@@ -150,7 +150,7 @@ fn a_pause_of_the_host_is_no_time_of_an_emulated_core() {
 const REQUESTS: usize = 100;
 
 fn latency(admin: &str) -> Value {
-    let (_, text) = get(admin.trim_start_matches("http://"), "/latency", Duration::from_secs(5)).expect("an answer");
+    let (_, text) = get(admin, "/latency", Duration::from_secs(5)).expect("an answer");
     serde_json::from_str(&text).expect("JSON")
 }
 

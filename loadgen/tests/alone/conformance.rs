@@ -2,10 +2,10 @@
 //! beforehand, since all moments are apart by far more than a busy machine is late. Threads that do
 //! another thing do it in each of five trials.
 
-use crate::alone::alone;
-use crate::support::prelude::*;
 use loadgen::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
 use loadgen::lab::workload::Workload;
+use support::alone;
+use support::prelude::*;
 
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.
 const SCALE: u64 = 1_000;

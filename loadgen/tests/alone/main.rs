@@ -3,21 +3,9 @@
 
 #![allow(clippy::too_many_lines)]
 
-#[path = "../support/alone.rs"]
-mod alone;
 mod calibrated;
 mod charged;
 mod compare;
 mod conformance;
-#[allow(dead_code, reason = "the tests beside one another use all of it")]
-#[path = "../support/generator.rs"]
-mod generator;
 mod series;
-#[path = "../support/server.rs"]
-mod server;
 mod services;
-// In-process servers, and clients for them.
-#[path = "../../../tests/support/mod.rs"]
-mod support;
-
-use support::script;

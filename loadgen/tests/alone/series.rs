@@ -1,16 +1,16 @@
 //! Do a sweep and a search say at which rates an SLO holds? Method: a server whose capacity is
 //! known.
 
-use crate::alone::alone;
-use crate::generator::LOADGEN;
-use crate::script::shown;
-use crate::server::started;
-use loadgen::compare::server_process::ServerProcess;
 use serde_json::Value;
 use std::process::Command;
+use support::alone;
+use support::generator::started;
+use support::process::Forebay;
+use support::program::LOADGEN;
+use support::script::shown;
 
 /// A server with one emulated worker, which takes 4 ms for each request: 250 a second.
-fn one_worker() -> ServerProcess {
+fn one_worker() -> Forebay {
     let flags = "--workers 1 --policy global --burn sleep --time-scale 200 --overheads none --max-wait off";
     started(flags.split(' ').chain("--listen 127.0.0.1:0 --admin 127.0.0.1:0".split(' ')))
 }
@@ -23,7 +23,7 @@ fn series(command: &str, flags: &str) -> (Value, String, Option<i32>, Option<Val
     let target = server.udp.to_string();
     let common =
         "--cost fixed:20us --time-scale 200 --arrivals constant --duration 1s --warmup 0s --quiet --json - --html";
-    let mut loadgen = Command::new(LOADGEN);
+    let mut loadgen = Command::new(LOADGEN.path());
     loadgen.args([command, "--target", &target]).args(flags.split(' ')).args(common.split(' '));
     let output = loadgen.arg(page.path()).output().expect("loadgen runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,13 +2,13 @@
 //! answered? Does loadgen count what dnsperf counts, and what does each say of a server that stalls
 //! or loses?
 
-use crate::alone::alone;
-use crate::generator::{Run, run, serve};
-use crate::support::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use support::alone;
+use support::generator::{Run, run, serve};
+use support::prelude::*;
 use tempfile::TempDir;
 
 const PROGRAMS: [(&str, &str); 5] = [

@@ -2,11 +2,11 @@
 //! loads, overheads and sizes; each line of `tests/golden` is compared to the bit. `src/server` has
 //! the like for live decisions and the explorer.
 
-use crate::support::golden::assert_golden;
-use crate::support::program::json;
 use forebay::inside::sched::PolicyName;
 use serde_json::Value;
 use std::fmt::Write as _;
+use support::golden::assert_golden;
+use support::program::LOADGEN;
 
 /// Mix, load, overheads, workers, and what else the command has. The loads are those that exercise
 /// a path: idle workers, full ones, and a queue that stands.
@@ -71,7 +71,7 @@ fn variants_decide_as_before() {
 
 /// The command without its first words, and a line for each of its results.
 fn simulated(cell: &str) -> String {
-    let report = json(&format!("simulate --quiet --json - --workload {cell}"));
+    let report = LOADGEN.json(&format!("simulate --quiet --json - --workload {cell}"));
     let results = report["results"].as_array().expect("results");
     assert!(!results.is_empty(), "{cell}");
     format!("# {cell}\n{}\n", results.iter().map(line).collect::<String>())

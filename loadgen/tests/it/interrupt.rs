@@ -1,7 +1,7 @@
 //! Does Ctrl-C end a run, with what there is, marked and divided by the time that passed?
 //! Method: a server that answers everything; it interrupts the generator after some requests.
 
-use crate::support::*;
+use crate::faulty::*;
 
 #[test]
 fn an_interrupted_run_is_invalid_and_divides_by_the_time_that_passed() {

@@ -2,11 +2,11 @@
 //! they are? Method: for each defect a run that has it, against servers, admin endpoints and
 //! kernels that misbehave.
 
-use crate::support::generator::{run, serve};
-use crate::support::network::{in_own_network, shaped};
-use crate::support::server::started;
-use crate::support::*;
+use crate::faulty::*;
 use forebay::inside::get;
+use support::generator::started;
+use support::generator::{run, serve};
+use support::network::{in_own_network, shaped};
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";

@@ -1,7 +1,7 @@
 //! Is latency what a client with a schedule of its own would see? Method: a server that stops
 //! listening for a while.
 
-use crate::support::*;
+use crate::faulty::*;
 
 #[test]
 fn a_stall_of_the_server_is_charged_to_every_request_that_it_delayed() {

@@ -1,12 +1,11 @@
 //! Tests that offer little load, beside one another. Each module asks one question, in its first
 //! line.
 
+mod faulty;
 mod golden;
 mod interrupt;
 mod invalid;
 mod latency;
-#[path = "../support/pages.rs"]
-mod pages;
 mod pair;
 mod profiles;
 mod proxy;
@@ -16,7 +15,5 @@ mod results;
 mod retries;
 mod series;
 mod simulate;
-#[path = "../support/mod.rs"]
-mod support;
 mod threads;
 mod usage;

@@ -1,11 +1,11 @@
 //! Are two running servers compared by the same requests in turn, whatever their protocol? Method:
 //! one server takes three times as long as the other.
 
-use crate::pages::commands;
+use crate::faulty::*;
 use crate::readme::RUN_COMPARE;
-use crate::support::generator::serve;
-use crate::support::script::shown;
-use crate::support::*;
+use support::generator::serve;
+use support::pages::commands;
+use support::script::shown;
 
 const SHORT: &str = "--rate 400 --duration 500ms --warmup 0s --timeout 2s --rounds 3 --quiet --json - --html";
 

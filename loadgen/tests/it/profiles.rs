@@ -4,14 +4,13 @@
 mod capture;
 mod sessions;
 
-use crate::pages::commands;
+use crate::faulty::*;
 use crate::readme::RUN_RUN;
-use crate::support::generator::{run, serve};
-use crate::support::script::shown;
-use crate::support::skip::skip;
-use crate::support::*;
 use loadgen::compare::server_process::ServerProcess;
-use std::path::Path;
+use support::generator::{run, serve};
+use support::pages::commands;
+use support::script::shown;
+use support::skip::skip;
 
 /// Half a second of requests, all of which count.
 const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
@@ -114,7 +113,7 @@ fn a_counter_that_wraps_before_its_replies_come() {
 // Method: the example servers, where cargo has built them.
 #[test]
 fn the_examples_answer() {
-    let is_built = |name: &str| Path::new(LOADGEN).with_file_name("examples").join(name).exists();
+    let is_built = |name: &str| LOADGEN.path().with_file_name("examples").join(name).exists();
     for (example, flags, profile, code, fate_of_all) in [
         ("ntp", "127.0.0.1:0", "ntp", "synchronised", "answered"),
         ("stun", "127.0.0.1:0", "stun", "success", "answered"),
@@ -127,7 +126,7 @@ fn the_examples_answer() {
             skip(format_args!("the example {example} is not built: cargo build --examples makes it"));
             continue;
         }
-        let mut command = Command::new(Path::new(LOADGEN).with_file_name("examples").join(example));
+        let mut command = Command::new(LOADGEN.path().with_file_name("examples").join(example));
         command.args(flags.split(' '));
         let server = ServerProcess::launch(command, false).expect("the example starts");
         let run = run(server.udp, &format!("{SHORT} --profile {profile}"));
@@ -219,7 +218,7 @@ fn commands_of_the_page_are_answered() {
     assert_eq!(commands.len(), 17);
     for line in commands {
         let words = line[RUN_RUN.len()..].split_whitespace().map(|word| word.trim_matches('\''));
-        let mut command = Command::new(LOADGEN);
+        let mut command = Command::new(LOADGEN.path());
         command.current_dir(folder.path()).args(["run", "--target", &server.to_string(), "--json", "-"]);
         // Two words name the target of the page.
         command.args(words.skip(2)).args("--percentile 50 --quiet".split(' '));

@@ -1,7 +1,7 @@
 //! Is the admin endpoint itself asked, whatever proxy the environment names? Method: a proxy where
 //! no server listens.
 
-use crate::support::*;
+use crate::faulty::*;
 
 #[test]
 fn no_proxy_of_the_environment_is_asked() {
@@ -15,7 +15,7 @@ fn no_proxy_of_the_environment_is_asked() {
             body.to_string()
         });
         let flags = format!("run --admin {admin} --rate 100 --duration 200ms --warmup 0s --timeout 100ms --quiet");
-        let mut command = Command::new(LOADGEN);
+        let mut command = Command::new(LOADGEN.path());
         let output = command.args(flags.split(' ')).env(variable, "http://127.0.0.1:1").output().expect("loadgen runs");
         // 3 is a verdict about this machine at this moment.
         let said = String::from_utf8_lossy(&output.stderr);

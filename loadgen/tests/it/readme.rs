@@ -5,15 +5,15 @@
 
 mod claims;
 
-use crate::pages::{
-    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
-    markdown_below, pages, read, root,
-};
-use crate::support::server::started;
-use crate::support::skip::skip;
 use forebay::config::Setting;
 use std::path::Path;
 use std::process::Command;
+use support::generator::started;
+use support::pages::{
+    BUILD, RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands,
+    markdown_below, pages, read, root,
+};
+use support::skip::skip;
 
 const TEST: &str = "cargo test --workspace --no-fail-fast";
 const CLONE: &str = "git clone URL forebay && cd forebay";
@@ -74,7 +74,7 @@ fn curl_works_as_typed_in_every_shell() {
     // The others are as fast as a shell starts.
     lines.retain(|line| !line.contains("seconds=10"));
     assert!(lines.len() >= 8 && lines.iter().any(|line| line.contains('?')), "{lines:?}");
-    let admin = server.admin.trim_start_matches("http://");
+    let admin = &server.admin.to_string();
     for line in lines {
         for mut shell in shells() {
             let folder = tempfile::tempdir().expect("a folder");

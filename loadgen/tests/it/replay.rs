@@ -3,7 +3,7 @@
 //! Method: short runs on four emulated workers, of which no figure is asked for: a busy machine has
 //! others.
 
-use crate::support::*;
+use crate::faulty::*;
 
 /// Four emulated workers, half loaded, about 1,000 requests/s.
 const SMALL: &str = "compare --simulate --workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 50 \

@@ -2,7 +2,7 @@
 //! requests and attempts apart? Method: a server that treats requests in turn in each possible way,
 //! by the attempt that a stamp names.
 
-use crate::support::*;
+use crate::faulty::*;
 
 fn attempt(request: &Header) -> u8 {
     (request.stamp & 0xff) as u8

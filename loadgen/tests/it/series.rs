@@ -1,11 +1,10 @@
 //! Does a run say whether its SLO holds, and do the commands of the page of series run?
 //! Method: servers that lose what is known. `tests/alone/series.rs` searches for a capacity.
 
-use crate::pages::commands;
+use crate::faulty::*;
 use crate::readme::{RUN_SEARCH, RUN_SWEEP};
-use crate::support::generator;
-use crate::support::*;
 use std::collections::BTreeSet;
+use support::pages::commands;
 
 // Is an SLO with room held, and does one that fails have an exit code of its own? Is one neither of
 // which the run is too short? Method: every fifth request is not answered.
@@ -89,7 +88,7 @@ fn commands_of_the_page_end_with_an_answer() {
             (server.to_string(), "--duration 100ms --warmup 0s --quiet --json - --out all.csv --out all.xml");
         let words = words.map(|word| if word.contains(':') && word.starts_with("127") { &address } else { word });
         let limit = if line.starts_with(RUN_SEARCH) { " --max-time 2s" } else { "" };
-        let mut command = Command::new(LOADGEN);
+        let mut command = Command::new(LOADGEN.path());
         command.current_dir(folder.path()).args(words).args(shorter.split(' ')).args(limit.split_whitespace());
         let output = command.output().expect("loadgen runs");
         let said = String::from_utf8_lossy(&output.stderr);

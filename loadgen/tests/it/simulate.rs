@@ -1,10 +1,10 @@
 //! Does `loadgen simulate` do what its help says, and does one clear error come of bad input?
 //! Method: the program is run with few requests; its table, its files and its exit codes are read.
 
-use crate::support::program::{assert_refused, assert_shown, command, file, json, refusal, stdout, trace};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
+use support::program::{LOADGEN, file, refusal, trace};
 
 #[test]
 fn files_hold_what_the_table_shows() {
@@ -13,7 +13,7 @@ fn files_hold_what_the_table_shows() {
     let json = path("a.json");
     let flags =
         "simulate --workers 4 --policy steal,pools,srpt --load 0.5..0.7:0.1 --requests 5000 --pools front=1,heavy=3";
-    let table = stdout(&format!("{flags} --json {json}"));
+    let table = LOADGEN.stdout(&format!("{flags} --json {json}"));
     assert!(table.contains("pools 1+3, slice 5us") && table.contains("short") && table.contains("p99.9 "), "{table}");
 
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).expect("it was written");
@@ -30,11 +30,12 @@ fn files_hold_what_the_table_shows() {
 
 #[test]
 fn a_minus_is_standard_output_for_one_result_alone() {
-    let ended = command("simulate --policy srpt --workers 2 --requests 1000 --json -").assert().success();
+    let ended = LOADGEN.command("simulate --policy srpt --workers 2 --requests 1000 --json -").assert().success();
     let report: Value = serde_json::from_slice(&ended.get_output().stdout).expect("JSON and nothing else");
     assert_eq!(report["schema"], "forebay-simulate/1");
     assert!(String::from_utf8_lossy(&ended.get_output().stderr).contains("p99.9 "), "people read on standard error");
-    assert_refused("run --target 127.0.0.1:9 --rate 10 --json - --html - => --json and --html cannot all be `-`");
+    LOADGEN
+        .assert_refused("run --target 127.0.0.1:9 --rate 10 --json - --html - => --json and --html cannot all be `-`");
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn a_run_is_simulated_as_it_was_offered() {
     let lines = "0s 0s long 500us 0 1\n2ms 2ms short 1us 1 1\n2ms 2.5ms short 100us 2 0\n";
     write!(run, "{header}\n{lines}").expect("written");
     let flags = format!("simulate --overheads none --policy isolated,global --replay {}", run.path().display());
-    let table = stdout(&flags);
+    let table = LOADGEN.stdout(&flags);
     for said in [
         "two classes (mean 200.333us), 2 workers, 2 requests after 1 of warm-up, seed 9",
         "times divided by 10",
@@ -57,15 +58,15 @@ fn a_run_is_simulated_as_it_was_offered() {
     ] {
         assert!(table.contains(said), "no {said:?} in:\n{table}");
     }
-    assert_eq!(stdout(&flags), table);
+    assert_eq!(LOADGEN.stdout(&flags), table);
     // Both measured ones come in a pause that is longer than clients wait.
-    let late = stdout(&format!("{flags} --pause 200us:1s"));
+    let late = LOADGEN.stdout(&format!("{flags} --pause 200us:1s"));
     assert!(late.contains("0 queue full, 0 expired, 2 waited") && late.contains("pauses of all workers"), "{late}");
-    assert!(!stdout(&format!("{flags} --pause 200us:1s --max-wait off")).contains("not answered"));
-    let expired = stdout(&format!("{flags} --deadline 100us"));
+    assert!(!LOADGEN.stdout(&format!("{flags} --pause 200us:1s --max-wait off")).contains("not answered"));
+    let expired = LOADGEN.stdout(&format!("{flags} --deadline 100us"));
     assert!(expired.contains("not answered: "), "{expired}");
     let pools = format!("simulate --policy pools --pools front=1,heavy=2 --replay {}", run.path().display());
-    let error = refusal(&mut command(&pools));
+    let error = refusal(&mut LOADGEN.command(&pools));
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
 }
 
@@ -78,7 +79,7 @@ fn a_run_of_many_workers_has_groups() {
     let trace = file(&format!("{header}{}", lines.collect::<String>()));
     let of = |groups: &str| {
         let flags = format!("simulate --policy steal --replay {} --quiet --json - {groups}", trace.path().display());
-        json(&flags)["results"][0]["latency_us"].clone()
+        LOADGEN.json(&flags)["results"][0]["latency_us"].clone()
     };
     assert_eq!(of(""), of("--groups 4"));
     assert_ne!(of(""), of("--groups 1"));
@@ -88,10 +89,10 @@ fn a_run_of_many_workers_has_groups() {
 #[test]
 fn an_overload_whose_backlog_grows_is_marked() {
     let flags = "simulate --policy global --workers 4 --workload fixed:10us --load 0.5,2 --requests 5000";
-    let table = stdout(flags);
+    let table = LOADGEN.stdout(flags);
     assert_eq!(table.lines().filter(|line| line.trim() == "unstable: its backlog grows").count(), 1, "{table}");
     assert_eq!(table.matches("OVERLOAD: more comes than all workers can do").count(), 1, "{table}");
-    let report = json(&format!("{flags} --json -"));
+    let report = LOADGEN.json(&format!("{flags} --json -"));
     for (number, is_marked) in [false, true].into_iter().enumerate() {
         let result = &report["results"][number];
         assert!(result["unstable"] == is_marked && result["overload"] == is_marked, "{result}");
@@ -154,7 +155,7 @@ plan --workload fixed:20us --policy steal --requests 100000000000 --overheads la
 
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
-    assert_refused(REFUSED);
+    LOADGEN.assert_refused(REFUSED);
 }
 
 // Does what a trace says reach the terminal without the sequences that command it?
@@ -167,7 +168,7 @@ fn foreign_text_commands_no_terminal() {
         (format!("--policy steal --rate 1000 --replay {}", trace.path().display()), "e\\u{1b}[31mvil"),
         (format!("--replay {}", wrong.path().display()), "\\u{1b}]0;owned"),
     ] {
-        assert_shown(&format!("plan --quiet {arguments}"), shown);
+        LOADGEN.assert_shown(&format!("plan --quiet {arguments}"), shown);
     }
 }
 
@@ -184,7 +185,7 @@ fn auto_follows_a_shift_of_the_mix() {
     for (warmup, begins) in [("12s", "too few"), ("1s", "by the measured service times")] {
         let trace = trace(&format!("time-scale=1000 warmup={warmup}"), 5_000, 8_000, kind);
         let replay = format!("--replay {}", trace.path().display());
-        let report = json(&format!("simulate --quiet --json - --policy auto,steal {replay}"));
+        let report = LOADGEN.json(&format!("simulate --quiet --json - --policy auto,steal {replay}"));
         let [auto, steal] = [0, 1].map(|number| &report["results"][number]);
         assert!(auto["chosen"].as_str().is_some_and(|chosen| chosen.contains(begins)), "{warmup}: {auto}");
         let change = |number: usize| {
@@ -205,10 +206,10 @@ fn requests_of_one_instant_have_no_rate() {
         let head = "forebay-trace/1 time-scale=1 burn=cpu workers=2 seed=1 warmup=0s workload=one\n";
         let trace = file(&(head.to_owned() + &format!("{instant} {instant} short 10us 1 0\n").repeat(count)));
         let plan = format!("plan --quiet --policy steal --replay {}", trace.path().display());
-        assert_refused(&format!(
+        LOADGEN.assert_refused(&format!(
             "{plan} => --replay: all requests come at one instant, so say how much is offered: --rate N"
         ));
-        let planned = stdout(&format!("{plan} --rate 1000"));
+        let planned = LOADGEN.stdout(&format!("{plan} --rate 1000"));
         assert!(planned.contains("as recorded") && planned.contains("1,000 requests/s"), "{planned}");
     }
 }

@@ -1,9 +1,9 @@
 //! Do several sending threads do together what one does? Method: servers that count.
 
-use crate::support::generator::run as run_at;
-use crate::support::server::started;
-use crate::support::*;
+use crate::faulty::*;
 use std::collections::BTreeSet;
+use support::generator::run as run_at;
+use support::generator::started;
 
 // Is every datagram of both threads, retries among them, one that the server received or dropped?
 // Method: an emulated worker with less capacity than is asked for, so that clients lose patience.
@@ -13,7 +13,7 @@ fn counts_are_those_of_the_server() {
     let server = started(of_server.split(' ').chain("--listen 127.0.0.1:0 --admin 127.0.0.1:0".split(' ')));
     let flags = "--cost fixed:20us --rate 700 --duration 1s --warmup 0s --timeout 100ms --percentile 50 --threads 2 \
                  --flows 7 --retries 2 --backoff 20ms --admin";
-    let report = run_at(server.udp, &format!("{flags} {}", server.admin)).report;
+    let report = run_at(server.udp, &format!("{flags} http://{}", server.admin)).report;
     let of = |pointer: &str| number(&report, pointer);
     let (attempts, reconciled) = (&report["attempts"], &report["reconciled"]);
     let retries = of("/attempts/after_timeout");

@@ -1,7 +1,7 @@
 //! Is every wrong flag refused with exit code 2 and a message that names the flag and what is
 //! allowed? Method: one process for each mistake.
 
-use crate::support::*;
+use crate::faulty::*;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::pipe;
@@ -116,7 +116,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
     let run = format!("run --rate 100 --duration 100ms --warmup 0s --timeout 100ms --quiet --target {target}");
     let full = || OpenOptions::new().write(true).open("/dev/full").expect("there is one");
     let end = |flags: &str, stdout: Stdio| {
-        let mut command = Command::new(LOADGEN);
+        let mut command = Command::new(LOADGEN.path());
         let output = command.args(flags.split_whitespace()).stdout(stdout).stderr(Stdio::piped()).output();
         let output = output.expect("loadgen runs");
         let said = String::from_utf8(output.stderr).expect("text");
@@ -143,7 +143,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
         let why = format!("error: {flag} /dev/full cannot be written: No space left");
         assert!(code == Some(5) && said.starts_with(&why), "{flags}: {said}");
     }
-    let mut command = Command::new(LOADGEN);
+    let mut command = Command::new(LOADGEN.path());
     let status = command.arg("walk").stderr(full()).status().expect("loadgen runs");
     assert_eq!(status.code(), Some(2), "a problem that nobody hears of keeps its code");
 }

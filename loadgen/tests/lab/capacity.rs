@@ -1,12 +1,12 @@
 //! Does every command of `deploy/capacity.md` run, each with ten seconds of a CPU? Method: the
 //! page's blocks, beside files that it names.
 
-use crate::program::trace;
 use forebay::time::Nanos;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use support::program::{LOADGEN, trace};
 
 const PAGE: &str = include_str!("../../../deploy/capacity.md");
 /// What the page promises of a release build.
@@ -39,7 +39,7 @@ fn the_commands_of_the_page_run() {
         let own = command.replace("forebay serve ", "loadgen __serve ");
         let words = own.strip_prefix("loadgen ").unwrap_or_else(|| panic!("{command}"));
         let begin = used();
-        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        let output = Command::new(LOADGEN.path())
             .args(words.split_whitespace())
             .current_dir(folder.path())
             .output()

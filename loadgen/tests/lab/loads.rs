@@ -1,14 +1,14 @@
 //! Does `loadgen simulate --max-load` find the highest load that holds a goal? Method: the program
 //! searches; its table and its JSON are read.
 
-use crate::program::{json, stdout};
 use serde_json::Value;
 use std::ops::RangeInclusive;
+use support::program::LOADGEN;
 
 #[test]
 fn the_highest_load_is_found() {
     let flags = "simulate --workload high-bimodal --policy isolated,levels --workers 4 --max-load p99.9-slowdown<=10 --overheads lab";
-    let table = stdout(flags);
+    let table = LOADGEN.stdout(flags);
     let lines = table.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>());
     let found = |policy: &str| lines.clone().filter(|words| words.starts_with(&[policy, "all"])).collect::<Vec<_>>();
     assert_eq!(found("isolated"), [["isolated", "all", "0.01", "no"]], "{table}");
@@ -24,7 +24,7 @@ fn the_highest_load_is_found() {
 fn the_highest_load_is_within_the_stability_bound() {
     let found = |rest: &str, bound: f64, shares: RangeInclusive<f64>| -> Value {
         let flags = format!("simulate --workers 14 --overheads lab --requests 1500000 --json - {rest}");
-        let report = json(&flags);
+        let report = LOADGEN.json(&flags);
         let result = &report["results"][0];
         let found = result["max_load"].as_f64().expect("a load");
         assert!(shares.contains(&(found / bound)), "{result}");

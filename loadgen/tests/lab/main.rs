@@ -4,8 +4,5 @@
 mod capacity;
 mod loads;
 mod plan;
-#[allow(dead_code, reason = "the tests beside one another use all of it")]
-#[path = "../../../tests/support/program.rs"]
-mod program;
 mod sim;
 mod theory;

@@ -3,10 +3,10 @@
 //! Method: the program is run with few requests; its report and its JSON are read, and its settings
 //! handed to the server.
 
-use crate::program::{json, stdout, trace};
 use forebay::time::Nanos;
 use serde_json::Value;
 use std::io::Write;
+use support::program::{LOADGEN, trace};
 use tempfile::NamedTempFile;
 
 const QUIET: &str = "--overheads lab --quiet";
@@ -17,7 +17,7 @@ const MIXED: &str = "bimodal:0.98:1us:50us";
 fn plan(arguments: &str) -> (String, Value) {
     let file = NamedTempFile::new().expect("a temporary file");
     let path = file.path().to_str().expect("a path");
-    let text = stdout(&format!("plan {arguments} {QUIET} --json {path}"));
+    let text = LOADGEN.stdout(&format!("plan {arguments} {QUIET} --json {path}"));
     let json: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
     assert_eq!(json["schema"], "forebay-plan/1");
     (text, json)
@@ -78,7 +78,7 @@ fn a_recommendation_holds_in_an_independent_simulation() {
     {
         let flags =
             format!("--workload {workload} --rate {rate} --slo p99.9-slowdown<=8 --overheads {overheads} --quiet");
-        let plan = json(&format!("plan --json - {flags}"));
+        let plan = LOADGEN.json(&format!("plan --json - {flags}"));
         let found = &plan["recommendation"];
         let (policy, workers) = (found["policy"].as_str().expect("a name"), number(&found["workers"]));
         let figure = |workers: f64, seed: u64| {
@@ -86,7 +86,7 @@ fn a_recommendation_holds_in_an_independent_simulation() {
             let slice = found["settings"]["slice"].as_str().map(|slice| format!("--slice {slice}")).unwrap_or_default();
             let flags = format!("--policy {policy} --workers {workers} --load {load} {slice} --seed {seed}");
             let of = format!("--workload {workload} --overheads {overheads} --requests 1000000 --quiet --json -");
-            json(&format!("simulate {of} {flags}"))["results"][0]["slowdown"]["all"]["p99_9"]
+            LOADGEN.json(&format!("simulate {of} {flags}"))["results"][0]["slowdown"]["all"]["p99_9"]
                 .as_f64()
                 .unwrap_or(f64::INFINITY)
         };
@@ -139,7 +139,7 @@ fn a_plan_names_the_patience_that_holds() {
     assert!(us > 5_000.0 && words.contains(&named), "no {named:?} in:\n{text}");
     let simulated = |max_wait: &str| {
         let flags = format!("{arrivals} --load 0.6875 --requests 300000 --max-wait {max_wait} {QUIET}");
-        let result = json(&format!("simulate {flags} --json -"))["results"][0].clone();
+        let result = LOADGEN.json(&format!("simulate {flags} --json -"))["results"][0].clone();
         (number(&result["fates"]["shed_waited"]), result["patience_us"].as_f64())
     };
     let (_, patience) = simulated("off");
@@ -160,7 +160,7 @@ fn a_server_takes_the_settings_of_every_policy() {
         assert!(config.lines().all(|line| text.contains(&format!("    {line}\n"))), "{config} is not in\n{text}");
         let mut file = NamedTempFile::new().expect("a temporary file");
         file.write_all(config.as_bytes()).expect("written");
-        let checked = stdout(&format!("__serve --check-config --config {}", file.path().display()));
+        let checked = LOADGEN.stdout(&format!("__serve --check-config --config {}", file.path().display()));
         assert!(checked.contains(&format!("\"{policy}\"")), "{checked}");
     }
 }
@@ -176,7 +176,7 @@ fn what_no_policy_holds_is_said_with_what_would() {
 #[test]
 fn the_default_goal_can_be_reached() {
     let stock = "--workload bimodal:0.98:1us:50us --rate 500000 --policy steal,levels --overheads stock --quiet";
-    let text = stdout(&format!("plan {stock}"));
+    let text = LOADGEN.stdout(&format!("plan {stock}"));
     assert!(text.contains("of an idle server, since that is above 5; --slo sets another"), "{text}");
     assert!(text.contains("Do this: "), "{text}");
 }

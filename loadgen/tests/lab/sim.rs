@@ -1,16 +1,13 @@
 //! Does virtual time do over long runs what the policies say? Method: tails and shares of
 //! simulations with fixed seeds.
 
-#[path = "../../../crates/sim/src/tests/inputs.rs"]
-mod inputs;
 mod levels;
 
 use forebay::inside::emulation::overheads::Overheads;
-use forebay::inside::sched::policy::Limit;
-use forebay::inside::sched::{MaxWait, Patience, Policy, PolicyName};
+use forebay::inside::sched::{MaxWait, Policy};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
-use inputs::{named, offer, policies, with_patience, workload};
+use loadgen::lab::sim::inputs::{named, offer, policies, with_patience, workload};
 use loadgen::lab::sim::*;
 use loadgen::lab::workload::Workload;
 

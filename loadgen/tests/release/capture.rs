@@ -3,15 +3,16 @@
 //! Method: a server of four emulated workers is driven while a capture is on. A fresh one is driven
 //! with the capture.
 
-use crate::alone::alone;
-use crate::server::started;
-use loadgen::compare::server_process::ServerProcess;
 use loadgen::lab::workload::{Recording, Trace};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use support::alone;
+use support::generator::started;
+use support::process::Forebay;
+use support::program::LOADGEN;
 
 const SERVER: &str =
     "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --burn sleep --time-scale 200 --policy global";
@@ -20,10 +21,10 @@ const LOAD: &str = "--cost bimodal:0.97:20us:500us --load 0.5 --warmup 0s --dura
 const SECONDS: u64 = 10;
 
 /// The report of `loadgen run` against `server`.
-fn run(server: &ServerProcess, flags: &str, json: &Path) -> Value {
-    let target = format!("run --target {} --admin {} --percentile 99 --quiet", server.udp, server.admin);
+fn run(server: &Forebay, flags: &str, json: &Path) -> Value {
+    let target = format!("run --target {} --admin http://{} --percentile 99 --quiet", server.udp, server.admin);
     let flags = format!("{target} {flags} --json {}", json.display());
-    let output = Command::new(env!("CARGO_BIN_EXE_loadgen")).args(flags.split_whitespace()).output().expect("it runs");
+    let output = Command::new(LOADGEN.path()).args(flags.split_whitespace()).output().expect("it runs");
     // 3 is a verdict about this machine at this moment.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&std::fs::read_to_string(json).expect("a report")).expect("JSON")
@@ -40,10 +41,10 @@ fn a_capture_is_replayed_as_it_was() {
     let (file, json) = (folder.path().join("captured"), folder.path().join("report.json"));
     let server = started(SERVER.split(' '));
     let (first, text) = thread::scope(|scope| {
-        let admin = server.admin.trim_start_matches("http://");
+        let admin = server.admin.to_string();
         let path = format!("/capture?seconds={SECONDS}");
         let text =
-            scope.spawn(move || forebay::inside::get(admin, &path, Duration::from_secs(60)).expect("an answer").1);
+            scope.spawn(move || forebay::inside::get(&admin, &path, Duration::from_secs(60)).expect("an answer").1);
         let first = run(&server, LOAD, &json);
         (first, text.join().expect("a capture"))
     });
@@ -57,7 +58,7 @@ fn a_capture_is_replayed_as_it_was() {
     assert_eq!(second["sent"], first["sent"]);
     let classes = |report: &Value| ["short", "long"].map(|class| report["latency_us"][class]["count"].clone());
     assert_eq!(classes(&second), classes(&first));
-    let mut simulate = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    let mut simulate = Command::new(LOADGEN.path());
     simulate.args(["simulate", "--policy", "global", "--quiet", "--replay"]).arg(&file).arg("--json").arg(&json);
     assert!(simulate.status().is_ok_and(|status| status.success()));
     let simulated: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a report")).expect("JSON");

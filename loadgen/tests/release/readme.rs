@@ -2,14 +2,15 @@
 //! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on
 //! free ports.
 
-use crate::alone::alone;
-use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read, root};
-use crate::server::started;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
+use support::alone;
+use support::generator::started;
+use support::pages::{
+    RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks_of, commands, read, root,
+};
+use support::program::LOADGEN;
 
 /// The one command that begins so; what follows.
 fn arguments(prefix: &str, subcommand: &str) -> Vec<String> {
@@ -35,7 +36,7 @@ fn finish(command: &mut Command) -> Output {
 }
 
 fn succeeded(words: impl Iterator<Item = String>) -> bool {
-    Command::new(LOADGEN).args(words).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    Command::new(LOADGEN.path()).args(words).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// The text at `url`.
@@ -51,7 +52,7 @@ fn got(url: &str) -> String {
 fn compare_shows_each_policy_and_what_the_readme_says() {
     let _alone = alone();
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    let mut command = Command::new(LOADGEN);
+    let mut command = Command::new(LOADGEN.path());
     command.args(arguments(RUN_LOADGEN, "compare")).arg("--json").arg(file.path());
     let output = finish(&mut command);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -138,11 +139,11 @@ fn serve_drive_and_scrape_work_as_written() {
     let _alone = alone();
     let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned);
     let server = started(arguments(RUN_FOREBAY, "").into_iter().chain(free));
-    let admin = server.admin.trim_start_matches("http://");
+    let admin = &server.admin.to_string();
 
     let run = arguments(RUN_LOADGEN, "run").into_iter().map(|word| word.replace("127.0.0.1:9001", admin));
     // The port is not the README's: it is the admin endpoint that says where the server receives.
-    let output = finish(Command::new(LOADGEN).args(run));
+    let output = finish(Command::new(LOADGEN.path()).args(run));
     let table = String::from_utf8_lossy(&output.stdout);
     for part in ["short", "long", "p99.95", "schedule slip"] {
         assert!(table.contains(part), "no {part:?} in:\n{table}");
@@ -213,7 +214,7 @@ fn the_quoted_simulation_is_what_the_program_prints() {
     let page = read("loadgen/src/lab/simulate/README.md");
     let block = |kind: &str| page.split(&format!("\n```{kind}\n")).nth(1)?.split("```").next();
     let command = block("sh").and_then(|sh| sh.strip_prefix("cargo run --release -p loadgen -- ")).expect("a command");
-    let mut program = Command::new(LOADGEN);
+    let mut program = Command::new(LOADGEN.path());
     let output = program.env_clear().args(command.split_whitespace()).output().expect("the program starts");
     assert_eq!(block("text"), Some(&*String::from_utf8_lossy(&output.stdout)));
 }
@@ -239,12 +240,11 @@ fn debugging_works_as_written() {
     let files = ["latency.json", "slow.json", "load.trace"];
     let here = |word: &str| match files.contains(&word) {
         true => folder.path().join(word).display().to_string(),
-        false => word
-            .replace("127.0.0.1:9001", server.admin.trim_start_matches("http://"))
-            .replace("seconds=10", "seconds=1"),
+        false => word.replace("127.0.0.1:9001", &server.admin.to_string()).replace("seconds=10", "seconds=1"),
     };
-    let load = format!("run --admin {} --rate 200 --cost bimodal:0.9:20us:1ms --duration 5s --quiet", server.admin);
-    let mut load = Command::new(LOADGEN).args(load.split(' ')).stdout(Stdio::null()).spawn().expect("a load");
+    let load =
+        format!("run --admin http://{} --rate 200 --cost bimodal:0.9:20us:1ms --duration 5s --quiet", server.admin);
+    let mut load = Command::new(LOADGEN.path()).args(load.split(' ')).stdout(Stdio::null()).spawn().expect("a load");
     let page = blocks_of("deploy/debug.md", "sh");
     for command in page.iter().flat_map(|block| block.lines()) {
         let words: Vec<String> = command.split_whitespace().map(here).collect();
@@ -255,7 +255,7 @@ fn debugging_works_as_written() {
                 assert!(!body.is_empty(), "{command}");
                 std::fs::write(&words[4], body).expect("a file");
             }
-            "loadgen" => drop(finish(Command::new(LOADGEN).args(&words[1..]))),
+            "loadgen" => drop(finish(Command::new(LOADGEN.path()).args(&words[1..]))),
             _ => panic!("{command}"),
         }
     }

@@ -2,8 +2,8 @@
 //! flags that exist or nearly do, with values that are valid, at a bound, or absurd. Everything
 //! runs up to the first simulation or socket.
 
-use super::any_line::{assert_any_line_is_answered, words};
 use crate::cli::*;
+use support::any_line::{assert_any_line_is_answered, words};
 
 /// Exit code and message with which `run` refuses `arguments`; `None` if the command would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {

@@ -12,11 +12,12 @@ pub(super) mod adapt;
 pub(super) mod cpus;
 #[cfg(feature = "admin")]
 pub(super) mod endpoint;
-#[cfg(not(feature = "admin"))]
-#[path = "no_endpoint.rs"]
-pub(super) mod endpoint;
 pub(super) mod gate;
 pub(super) mod helpers;
+#[cfg(test)]
+mod logged;
+#[cfg(not(feature = "admin"))]
+pub(super) mod no_endpoint;
 pub(super) mod said;
 pub(super) mod stuck;
 pub(super) mod waiting;
@@ -27,6 +28,8 @@ use crate::sched::Recent;
 use crate::sched::overload::sources::DECIDE_EVERY;
 use crate::time::Nanos;
 use endpoint::{ClientLimits, Flight, Pages, http};
+#[cfg(not(feature = "admin"))]
+pub(super) use no_endpoint as endpoint;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -50,11 +53,12 @@ const CONNECTIONS: usize = 32;
 
 /// The control thread's view of its server. Called on the admin thread, so no method may block.
 pub(super) trait Probe: Pages {
-    /// Whether the server is healthy. It is not if it cannot recover by itself.
+    /// Looks at all pools. The server is not healthy if it cannot recover by itself. Logs when that
+    /// begins and when it is over.
     ///
     /// # Errors
     /// The reason, in one line of text.
-    fn healthy(&self) -> Result<(), String>;
+    fn check_health(&self) -> Result<(), String>;
     /// Description, kernel drops and queue lengths, as of now.
     fn gauges(&self) -> Gauges;
     /// Datagrams that the kernel has dropped since the start; `None` if unreadable.
@@ -71,9 +75,9 @@ pub(super) trait Upkeep: Probe {
     fn turn_away(&self);
     /// Feeds the watchdog if every worker makes progress.
     fn feed_watchdog(&self);
-    /// Whether the server has had nothing to do since the last call, and the kernel turns nothing
-    /// away. If so, the [`Activity`] tells when it has.
-    fn rests(&self) -> bool;
+    /// Begins a rest if the server has had nothing to do since the last call, and the kernel turns
+    /// nothing away. Returns whether it has begun; the [`Activity`] then tells when it is over.
+    fn begin_rest(&self) -> bool;
     /// What tells of the workers' work.
     fn activity(&self) -> &Activity;
 }
@@ -231,7 +235,7 @@ async fn control(
                 // rare ones.
                 desk.collector.collect();
                 probe.adapt(&desk.collector.recent());
-                rests = probe.rests();
+                rests = probe.begin_rest();
             }
         }
     }
@@ -244,9 +248,6 @@ fn every(period: Nanos) -> Interval {
     interval
 }
 
-#[cfg(test)]
-#[path = "tests/logged.rs"]
-mod logged;
 #[cfg(all(test, feature = "admin"))]
 mod tests;
 #[cfg(test)]

@@ -144,10 +144,10 @@ impl Watch {
         longest
     }
 
-    /// The first worker without progress: it has not moved since the last feed, and does not sleep.
-    /// A worker whose slice began less than `bound` ago makes progress (zero = without limit). If
-    /// every worker makes progress, progress counts from now on for the next feed.
-    pub(crate) fn standing(
+    /// Looks for the first worker without progress: it has not moved since the last feed, and does
+    /// not sleep. A worker whose slice began less than `bound` ago makes progress (zero = without
+    /// limit). If every worker makes progress, progress counts from now on for the next feed.
+    pub(crate) fn look_for_standing(
         &mut self,
         metrics: &WorkerMetrics,
         is_asleep: impl Fn(usize) -> bool,
@@ -316,7 +316,7 @@ mod tests {
         let mut recorders = [0, 1].map(|worker| metrics.recorder(worker));
         let mut watch = Watch::new(2, Nanos::ZERO, MS(0));
         let mut standing =
-            |asleep: [bool; 2], bound, now| watch.standing(&metrics, |worker| asleep[worker], bound, now);
+            |asleep: [bool; 2], bound, now| watch.look_for_standing(&metrics, |worker| asleep[worker], bound, now);
         assert_eq!(standing([true, true], MS(50), MS(1)), None, "asleep for long");
         assert_eq!(standing([true, false], MS(50), MS(2)), Some(1));
         recorders[1].turned();
@@ -340,9 +340,13 @@ mod tests {
         let mut watch = Watch::new(2, Nanos::ZERO, MS(0));
         recorders[0].turned();
         for _ in 0..3 {
-            assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), Some(1));
+            assert_eq!(watch.look_for_standing(&metrics, |_| false, MS(50), MS(1)), Some(1));
         }
         recorders[1].turned();
-        assert_eq!(watch.standing(&metrics, |_| false, MS(50), MS(1)), None, "both have moved since the last feed");
+        assert_eq!(
+            watch.look_for_standing(&metrics, |_| false, MS(50), MS(1)),
+            None,
+            "both have moved since the last feed"
+        );
     }
 }

@@ -17,7 +17,6 @@ mod server;
 mod shards;
 mod timers;
 
-use super::golden::assert_golden;
 use crate::fate::Fate;
 use forebay_sim::world::Fault;
 use handler::Scripted;
@@ -26,6 +25,7 @@ use scenario::Scenario;
 use server::Flaw;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use support::golden::assert_golden;
 
 /// Number of seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
 const SEEDS: u64 = 1_000;

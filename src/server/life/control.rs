@@ -71,7 +71,7 @@ pub(super) struct Control<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>
     pub(super) drops_unread: Once,
     /// State for log lines that must not repeat. Used by the admin thread once a second.
     pub(super) said: Mutex<Said>,
-    /// The number of received datagrams at the last call of [`Upkeep::rests`].
+    /// The number of received datagrams at the last call of [`Upkeep::begin_rest`].
     received: AtomicCell<u64>,
     /// The gate, which decides what the kernel drops. Used by the admin thread.
     gate: Mutex<Gate>,
@@ -184,7 +184,7 @@ impl<'c, 's, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'c, 's, 'e,
 }
 
 impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Probe for Control<'_, 's, '_, H, M> {
-    fn healthy(&self) -> Result<(), String> {
+    fn check_health(&self) -> Result<(), String> {
         let after = self.reloads.live().config.unhealthy_after;
         let stuck = self.look_for_stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
         stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
@@ -290,7 +290,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, 
         }
     }
 
-    fn rests(&self) -> bool {
+    fn begin_rest(&self) -> bool {
         let (received, ends) = self.bound.board.metrics.ends();
         let is_idle = self.received.swap(received) == received && ends.iter().sum::<u64>() == received;
         let rests = is_idle && lock(&self.gate).is_open();
@@ -307,9 +307,9 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>> Upkeep for Control<'_, 's, 
     /// During a stop the watchdog is always fed, because the drain timeout already bounds the stop.
     fn feed_watchdog(&self) {
         let (bound, is_asleep) = (self.reloads.live().config.unhealthy_after, |worker| self.shared.is_asleep(worker));
-        let healthy = self.healthy().is_ok();
+        let healthy = self.check_health().is_ok();
         let mut watch = lock(&self.watch);
-        let standing = watch.standing(&self.bound.board.metrics, is_asleep, bound, clock::now());
+        let standing = watch.look_for_standing(&self.bound.board.metrics, is_asleep, bound, clock::now());
         let feeds = self.phase.load() != Phase::Serving || (healthy && standing.is_none());
         if feeds {
             self.conduct.supervisor.feed_watchdog();

@@ -5,7 +5,7 @@ use super::control::Control;
 use super::drain::STUCK_AFTER;
 use super::panics;
 use super::start::{Bound, Start};
-use super::stop::{Demands, LastResort, OnDrop, serve_signals};
+use super::stop::{Cancel, Demands, Ending, OnDrop, serve_signals};
 use super::threads::{PANICKED, Starter, Threads};
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Service;
@@ -49,13 +49,15 @@ const TIMER_SLACK_NS: i32 = 50_000;
 /// How long the steps of a stop after the drain may take, beyond the drain timeout.
 const REST: Nanos = Nanos::from_secs(2);
 
-/// Serves `requests` on cores of kind `C`. `make` runs the handler on a packet.
+/// Serves `requests` on cores of kind `C`. `make` runs the handler on a packet. `ending` gets what
+/// ends a process whose stop hangs; the caller drops it last.
 pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     start: Start,
     requests: &Serving<'s, '_, H>,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     make: M,
     serving: impl FnOnce(),
+    ending: &mut Ending,
 ) -> Result<Report, ServeError> {
     let Start { mut bound, conduct, mut demands, signals, reloads, questions, metrics, .. } = start;
     if conduct.log_panics {
@@ -64,10 +66,8 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     limit_slack();
     let (listener, predecessor) = (bound.listening.admin.take(), bound.listening.predecessor.take());
     let bound = bound;
-    let signals_end = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
-    // `last_resort` is declared here, so that it is dropped after everything that a handler leaves
-    // behind.
-    let (mut left, mut last_resort) = (Nanos::ZERO, None);
+    ending.signals = signals.map(|signals| serve_signals(signals, conduct.stop.clone())).transpose()?;
+    let mut left = Nanos::ZERO;
     let spawning = &bound.spawning.0;
     let slots = ObjectPool::new(sizes::slots(&bound.config), |number| {
         Slot::new(WaitSlot::new(spawning.runtime_id, number, &spawning.outside))
@@ -85,12 +85,12 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     let begin = OnceLock::new();
     let totals = thread::scope(|scope| {
         // The threads must end on every path out of this scope. Otherwise the scope would wait for
-        // them for ever.
-        let _workers = OnDrop(|| shared.each().for_each(Shared::stop));
-        let _others = OnDrop(|| {
+        // them for ever. After a panic they cannot, so the process ends first.
+        let _end = OnDrop(|| {
+            drop(AbortOnPanic);
             let _ = begin.set(false);
+            shared.each().for_each(Shared::stop);
         });
-        let _guard = AbortOnPanic;
         let starter = Starter::new(scope, &begin, bound.config.stack_bytes);
         let workers = starter.start_workers::<C, _, _>(&bound, &common, &runtime, &shared, workers)?;
         let mut threads = Threads::start(&starter, &control, &runtime, listener, (metrics, questions), collector)?;
@@ -114,7 +114,7 @@ pub(crate) fn run<'s, C: Cores, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         threads.successors_end = None;
         drop(spare.take());
         let exits;
-        (exits, left, last_resort) = drain(&control, &mut engine, demands, workers, signals_end.is_some());
+        (exits, left, ending.last_resort) = drain(&control, &mut engine, demands, workers, ending.signals.is_some());
         drop(engine);
         let collector = end_threads(threads, failure, exits)?;
         let totals = last_snapshot(&control, collector);
@@ -147,15 +147,15 @@ fn limit_slack() {
 
 /// Lets the workers finish, then ends the jobs that they left. Returns three values: whether the
 /// process must exit although some threads have not ended, and what is left of the drain timeout.
-/// The third is the [`LastResort`], which exits a process that does not end; `None` if this process
-/// may not exit.
+/// The third exits a process that does not end, unless it is dropped; `None` if this process may
+/// not exit.
 fn drain<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     control: &Control<'_, 's, 'e, H, M>,
     engine: &mut impl turn::Engine<Job = Job<'s, 'e, H, M>>,
     mut demands: Demands,
     workers: Vec<ScopedJoinHandle<'_, Option<()>>>,
     has_signals: bool,
-) -> (bool, Nanos, Option<LastResort>) {
+) -> (bool, Nanos, Option<Cancel>) {
     let all_ended = || workers.iter().all(ScopedJoinHandle::is_finished);
     let exit_when_stuck = control.conduct.exit_when_stuck;
     let (forced, left) = control.stop(engine, &mut demands, all_ended);

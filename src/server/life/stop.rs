@@ -78,7 +78,7 @@ impl Demands {
     /// Calls `exit` soon after another demand to stop, or after `patience`; dropping the returned
     /// value cancels this. It is needed because after the drain nothing else listens for demands,
     /// while the handler's destructors, tasks and callbacks may block each further step.
-    pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> LastResort {
+    pub(super) fn last_resort(mut self, patience: Option<Nanos>, exit: impl FnOnce() + Send + 'static) -> Cancel {
         let end = patience.map(|patience| clock::now().plus(patience));
         let ended = Arc::new(AtomicBool::new(false));
         let off = ended.clone();
@@ -107,8 +107,18 @@ impl Demands {
     }
 }
 
-/// Ends a process that hangs while it stops. Dropping this value cancels it.
-pub(super) type LastResort = OnDrop<Box<dyn FnMut()>>;
+/// Ends something when it is dropped.
+pub(super) type Cancel = OnDrop<Box<dyn FnMut()>>;
+
+/// What ends a process whose stop hangs in code of the service: in a task, a callback or a
+/// destructor. Destructors run until the last state of a shard is dropped, so drop this after it.
+#[derive(Default)]
+pub(crate) struct Ending {
+    /// Exits the process, unless it is dropped in time.
+    pub(super) last_resort: Option<Cancel>,
+    /// Ends the thread that turns signals into demands.
+    pub(super) signals: Option<Cancel>,
+}
 
 /// Stops a server from any thread.
 #[derive(Clone, Debug)]
@@ -145,7 +155,7 @@ pub(crate) fn catch_signals() -> io::Result<Signals> {
 
 /// Handles caught signals until the returned value is dropped. SIGTERM, SIGINT and SIGQUIT stop the
 /// server. SIGHUP reloads its configuration.
-pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<OnDrop<impl FnMut()>> {
+pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Result<Cancel> {
     let name = "forebay-signals";
     let handle = signals.handle();
     let serve = move || {
@@ -168,5 +178,5 @@ pub(super) fn serve_signals(mut signals: Signals, stop: StopHandle) -> io::Resul
         .name(name.to_owned())
         .spawn(serve)
         .map_err(|error| unstarted(&format!("the thread {name}"), &error))?;
-    Ok(OnDrop(move || handle.close()))
+    Ok(OnDrop(Box::new(move || handle.close())))
 }

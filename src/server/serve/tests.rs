@@ -1,10 +1,10 @@
 //! A server of which a part fails, or to which the system grants less than it asks for.
 
-use super::listening::small_buffers;
 use super::*;
 use crate::config::Config;
 use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, handler_fn, sleep};
 use crate::net::{BATCH, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::server::listening::small_buffers;
 use crate::time::{Nanos, clock};
 use std::fs::File;
 use std::io::{Read, Write};

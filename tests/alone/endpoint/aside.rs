@@ -2,10 +2,10 @@
 //! aside waits until the test ends it, or uses CPU time. All servers of a process share the
 //! helpers.
 
-use crate::support::prelude::*;
 use forebay::handler::aside;
 use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use support::prelude::*;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 

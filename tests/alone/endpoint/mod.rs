@@ -5,7 +5,7 @@ mod aside;
 mod slow;
 mod stages;
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 

@@ -1,12 +1,12 @@
 //! Does `/slow` name the cause for which a request waited? Method: plant a cause, then send a light
 //! request. Read its culprit while it waits, and after its end.
 
-use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::hint::spin_loop;
+use support::prelude::*;
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,

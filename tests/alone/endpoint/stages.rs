@@ -1,7 +1,7 @@
 //! Are the stages of a request at the endpoint consistent: no longer than the client waited, and no
 //! shorter than the work takes?
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 // In each reply, and on /latency.
 #[test]

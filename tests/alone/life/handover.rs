@@ -4,9 +4,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::prelude::*;
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
+use support::prelude::*;
 
 const PER_SECOND: u64 = 20_000;
 

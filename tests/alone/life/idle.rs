@@ -2,7 +2,7 @@
 //! Method: its CPU time over a quiet second before and after a burst, under every policy; then one
 //! request.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const QUIET: Nanos = Nanos::from_secs(1);
 /// 1 % of a core over [`QUIET`].

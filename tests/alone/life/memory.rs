@@ -6,8 +6,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
-use crate::support::prelude::*;
 use forebay::inside::Memory;
+use support::prelude::*;
 
 /// The allowed growth in 1.5 s, as a share: two pages of 28 MB. If each request lost a byte, the
 /// growth would be three times as much at 16,000 requests a second.

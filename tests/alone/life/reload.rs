@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const PER_SECOND: u64 = 20_000;
 

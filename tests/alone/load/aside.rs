@@ -1,8 +1,8 @@
 //! While helper threads are stuck, does work aside never take a worker, and is no request broken
 //! off that holds something, whatever its deadline?
 
-use crate::support::prelude::*;
 use forebay::handler::aside;
+use support::prelude::*;
 
 const REQUESTS: u64 = 400;
 

@@ -2,11 +2,11 @@
 //! thread. Other programs on the core disturb the figures for a while. So whole burns and burns in
 //! steps take turns, and the median of ratios counts.
 
-use crate::support::alone;
 use forebay::handler::builtin::Burner;
 use forebay::time::Nanos;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
+use support::alone;
 
 const AMOUNT: Nanos = Nanos::from_micros(400);
 const STEPS: u64 = 400;

@@ -2,12 +2,12 @@
 //! for? Method: a tracer counts the calls of both workers. Each datagram is sent once both wait. So
 //! the count is the same on a busy host.
 
-use crate::support::prelude::*;
 use nix::libc::{SYS_epoll_ctl, SYS_epoll_pwait, SYS_recvmmsg, SYS_sendmmsg, SYS_write, c_long};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use support::prelude::*;
 
 const COUNTED: usize = 60;
 

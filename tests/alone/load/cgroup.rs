@@ -1,6 +1,6 @@
 //! A cgroup of a test's own, of either version.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const ROOT: &str = "/sys/fs/cgroup";
 

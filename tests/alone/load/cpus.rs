@@ -3,9 +3,9 @@
 
 use super::cgroup::Cgroup;
 use super::overload::pause;
-use crate::support::prelude::*;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use support::prelude::*;
 
 const COST: Nanos = Nanos::from_micros(200);
 

@@ -1,8 +1,8 @@
 //! Does a heavy request take less time than its cost if it forks? Method: four emulated cores need
 //! a quarter of the cost. In most of nine runs, the machine may add less than the same time again.
 
-use crate::support::prelude::*;
 use forebay::handler::builtin::Forking;
+use support::prelude::*;
 
 #[test]
 fn a_heavy_request_is_faster_in_parts() {

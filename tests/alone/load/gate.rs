@@ -1,7 +1,7 @@
 //! Are honest sources served while one source sends twenty times what the server can do?
 
-use crate::support::prelude::*;
 use std::collections::HashMap;
+use support::prelude::*;
 
 /// At a time scale of 1,000, a request of 5 us. Two workers serve 400 per second.
 const COST: Nanos = Nanos::from_millis(5);

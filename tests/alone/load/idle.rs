@@ -1,7 +1,7 @@
 //! How often does a server wake while nothing comes? Method: how often its threads have waited,
 //! which a busy host does not raise.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// Once a second the admin thread collects, adapts, and looks at the host. It may wait a few times
 /// meanwhile, for example for a lock of the kernel.

@@ -1,8 +1,8 @@
 //! If more requests come than the server can do, are the right ones served in time and the others
 //! shed?
 
-use crate::support::client::Answer;
-use crate::support::prelude::*;
+use support::client::Answer;
+use support::prelude::*;
 
 /// Unscaled, a request that costs 25 us: far more than the slice.
 const HEAVY: Nanos = Nanos::from_micros(2_500);

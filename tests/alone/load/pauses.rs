@@ -3,9 +3,9 @@
 
 use super::cgroup::Cgroup;
 use super::overload::pause;
-use crate::support::prelude::*;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
+use support::prelude::*;
 
 /// Requests per second. They need a fiftieth of a core.
 const REQUESTS: u64 = 200;

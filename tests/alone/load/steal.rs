@@ -3,7 +3,7 @@
 //! be answered, in each of 25 trials. A wake-up that is sometimes lost shows in the slowest trial,
 //! and one that is always late in the median.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The limit for the median of the trials' longest waits, on a machine that also runs other
 /// programs.

@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-use crate::support::prelude::*;
 use forebay::inside::net::SEND_BUFFER_BYTES;
+use support::prelude::*;
 
 // 6,000 requests a second come with 200 absent addresses, and the kernel keeps their replies. Then
 // come 300 honest requests.

@@ -2,7 +2,7 @@
 //! needs? Method: cargo lists the crates that may be published, and the files of one. `.ci/release`
 //! builds it from these files.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The files and folders in the crate; cargo adds some of them.
 const CONTENTS: [&str; 12] = [

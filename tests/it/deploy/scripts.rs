@@ -1,10 +1,10 @@
 //! Does shellcheck find no mistake in the scripts of deploy/? It reads no settings of this user. Is
 //! a package installed although another program installs one?
 
-use crate::support::prelude::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use support::prelude::*;
 
 #[test]
 fn scripts_are_clean() {

@@ -1,7 +1,7 @@
 //! Is the template unit correct, and does it give a service only the rights that it needs? Method:
 //! systemd-analyze checks the files; it needs no running systemd.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The drop-ins, and the highest allowed exposure with each, in tenths. A successor is not a child
 /// of the main process, so with hand-overs every process of the unit may talk to systemd.

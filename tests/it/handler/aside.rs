@@ -1,10 +1,10 @@
 //! Does work aside (on a helper thread) block neither a worker nor a shard, and does its result
 //! come back?
 
-use crate::support::prelude::*;
 use forebay::handler::aside;
 use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, channel};
+use support::prelude::*;
 
 /// Work that waits until the test ends it, and a sender that tells when it has begun.
 #[derive(Clone)]

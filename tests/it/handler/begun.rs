@@ -1,7 +1,7 @@
 //! Is work that a shard begins a request of its own: under the policy, beside the events of its
 //! shard, within a bound, and to its end?
 
-use crate::support::prelude::*;
+use support::prelude::*;
 use forebay::metrics::SpawnEnd;
 use forebay::{Event, Out, Service};
 

@@ -2,8 +2,8 @@
 //! ends? Does a busy flow leave workers to other requests? Method: a handler records when it runs a
 //! request.
 
-use crate::support::prelude::*;
 use forebay::inside::sched::bounds::SET_ASIDE_OF_SHARD;
+use support::prelude::*;
 use tokio::sync::oneshot;
 
 /// More time than a busy machine needs to receive a request.

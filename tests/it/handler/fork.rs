@@ -2,8 +2,8 @@
 //! ends early, are all parts dropped? Method: a handler that forks as each request says. Its parts
 //! wait for one another, fail, wait, or count dropped parts.
 
-use crate::support::prelude::*;
 use forebay::handler::Fork;
+use support::prelude::*;
 
 #[derive(Debug, Default)]
 struct Seen {

@@ -2,10 +2,10 @@
 //! refusal still has the request. Datagrams and replies may have any length, within the bound
 //! against amplification.
 
-use crate::support::prelude::*;
 use forebay::handler::Served;
 use forebay::server::{Counter, Gauge};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use support::prelude::*;
 
 #[test]
 fn a_closure_serves() {

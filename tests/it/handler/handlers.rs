@@ -3,8 +3,8 @@
 //! checks which values panics may carry. Method: small handlers of this file behind real sockets;
 //! replies and fates are counted.
 
-use crate::support::prelude::*;
 use std::panic::resume_unwind;
+use support::prelude::*;
 
 /// Writes more than fits, at once or after a pause, and ignores the error as careless code does.
 struct Verbose;

@@ -2,9 +2,9 @@
 //! and while it drains? Is each shard that asks for it told of a stop? Does each get what its
 //! predecessor handed over?
 
-use crate::support::prelude::*;
 use forebay::handler::{Once, Teller};
 use forebay::{Event, Out, Server, Service};
+use support::prelude::*;
 
 const SHARDS: usize = 8;
 

@@ -2,7 +2,7 @@
 //! Method: the compiler checks a small file for each mistake, against the library of these tests.
 //! One mistake shows only at run time; there, this test binary is the server.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const MISTAKES: [(&str, &str, &str); 6] = [
     (

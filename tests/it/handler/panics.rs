@@ -2,13 +2,13 @@
 //! `Handler`, and in every `Drop`? Method: the first byte of a request says where the panic comes.
 //! After each one, the next request is answered; at the end, all fates add up.
 
-use crate::support::prelude::*;
 use forebay::fate::Refused;
 use forebay::handler::{Served, Teller};
 use forebay::server::ServeError;
 use forebay::{Event, Out, Service};
 use std::future::Future;
 use std::panic::resume_unwind;
+use support::prelude::*;
 
 /// Panics when it is dropped, unless another panic drops it.
 struct Bomb;

@@ -2,9 +2,9 @@
 //! program, as a part of a fate? Method: a handler rejects as each request says, behind real
 //! sockets; the pages are scraped.
 
-use crate::support::prelude::*;
 use forebay::fate::{REASONS, Refused, Status};
 use forebay::handler::GiveUp;
+use support::prelude::*;
 
 /// The first byte says how to reject, and the second one is the number of the reason (2 has no
 /// name); `-` is none. Other requests are echoed.

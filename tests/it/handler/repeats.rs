@@ -1,8 +1,8 @@
 //! Is a request that has an identity served only once, however often it comes and to whichever
 //! worker?
 
-use crate::support::prelude::*;
 use forebay::handler::{Once, handler_fn};
+use support::prelude::*;
 
 /// A request that a client may send again with the same number.
 fn repeatable(id: u64) -> Vec<u8> {

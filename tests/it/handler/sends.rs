@@ -1,12 +1,12 @@
 //! Do datagrams beside replies arrive, from any event, and only at permitted addresses? Is each
 //! counted? Are ECN bits read and set?
 
-use crate::support::prelude::*;
 use forebay::handler::{Once, SendError, Transmit};
 use forebay::{Event, Out, Service};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
+use support::prelude::*;
 
 /// The first byte of a request says which datagrams to send to its sender.
 struct Sends;

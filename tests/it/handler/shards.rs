@@ -2,8 +2,8 @@
 //! changes, however it ends? Method: a service reads a count, lets others run, and writes the
 //! count.
 
-use crate::support::prelude::*;
 use forebay::{Event, Out, Service};
+use support::prelude::*;
 
 /// A request has its shard ('-' names none), its action, and space for the answer. The answer is
 /// the shard's number, and how many of its requests have come so far.

@@ -1,8 +1,8 @@
 //! Is a ticket that owns data dropped once, at the end of its request, whatever that end is?
 //! Method: tickets count those of them that live, and requests end in all ways.
 
-use crate::support::prelude::*;
 use forebay::fate::Refused;
+use support::prelude::*;
 
 /// Serves what the first byte of a request says.
 #[derive(Clone, Default)]

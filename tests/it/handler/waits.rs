@@ -2,8 +2,8 @@
 //! wait end? Method: a handler that waits for a channel, a timer, or nothing; few workers, many
 //! waits; replies and fates are counted.
 
-use crate::support::prelude::*;
 use std::task::{Poll, Waker};
+use support::prelude::*;
 use tokio::sync::oneshot;
 
 /// The first letter of a request says how it waits.

@@ -1,8 +1,6 @@
 //! If a successor fails at any step, does the running server continue to serve? Does a successor
 //! begin when its predecessor dies? Method: the test plays one side of the hand-over.
 
-use crate::support::place::shared_socket;
-use crate::support::prelude::*;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
@@ -11,6 +9,8 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use support::place::shared_socket;
+use support::prelude::*;
 
 /// One side of a hand-over, played by the test: each message is one packet.
 struct Side(UnixStream);

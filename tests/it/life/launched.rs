@@ -1,10 +1,10 @@
 //! Is the server independent of settings that its launcher leaves: signal masks, timer slack,
 //! sockets?
 
-use crate::support::prelude::*;
 use nix::sys::prctl::set_timerslack;
 use nix::{libc, setsockopt_impl, sockopt_impl};
 use socket2::{SockFilter, SockRef};
+use support::prelude::*;
 
 /// `forebay serve` with `flags`, started by `env` with signals in this state.
 fn serve_with(state: &str, flags: &[&str]) -> Command {

@@ -1,9 +1,11 @@
 //! Does a stop end in time, whatever work a handler has left? Method: this binary as a server, and
 //! signals.
 
-use crate::support::prelude::*;
 use forebay::server::Ended;
+use forebay::{Event, Out, Service};
+use std::convert::Infallible;
 use std::sync::mpsc::channel;
+use support::prelude::*;
 
 const LEAVES: &str = "FOREBAY_TEST_LEAVES";
 
@@ -48,6 +50,25 @@ impl Handler for Leaves {
     }
 }
 
+/// Has a shard whose state hangs when it is dropped.
+struct Keeps;
+
+impl Service for Keeps {
+    type Ticket = ();
+    type Shard = Hangs;
+    type Message = Infallible;
+
+    const SHARDS: usize = 1;
+
+    fn shard(&self, _: usize) -> Hangs {
+        Hangs
+    }
+
+    async fn handle(&self, _: &mut Hangs, _: Event<'_>, out: &mut Out<'_>) {
+        out.reply().put(b"x").expect("as long as the request");
+    }
+}
+
 // Not a test but the server of one.
 #[test]
 fn the_server_itself() {
@@ -57,7 +78,8 @@ fn the_server_itself() {
     let server = bound(&[("workers", "1"), ("drain-timeout", drain_timeout)]).stop_on_signals().expect("signals");
     let server = if gives_up { server.exit_when_stuck() } else { server };
     println!("{}", server.announcement());
-    let report = server.run(&Leaves(leaves.to_owned())).expect("it ran");
+    let report = if leaves == "state" { server.run(&Keeps) } else { server.run(&Leaves(leaves.to_owned())) };
+    let report = report.expect("it ran");
     std::process::exit(if report.ended == Ended::Drained { 0 } else { 3 });
 }
 
@@ -72,6 +94,8 @@ fn what_a_handler_leaves_does_not_keep_the_process() {
         ("task 1h", 2, 3),
         ("destructor 300ms!", 1, 3),
         ("destructor 300ms", 2, 3),
+        ("state 300ms!", 1, 3),
+        ("state 1h", 2, 3),
     ];
     at_once(cases, |(leaves, signals, code)| {
         let server = Forebay::spawn(&mut this_as("life::left::the_server_itself", LEAVES, leaves));

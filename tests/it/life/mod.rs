@@ -10,7 +10,7 @@ mod spawner;
 mod supervised;
 mod switch;
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const CHILD: &str = "FOREBAY_TEST_CHILD";
 

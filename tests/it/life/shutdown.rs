@@ -3,7 +3,7 @@
 //! microsecond).
 
 use super::scripted_child;
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// One worker that serves one request at a time, and a cap above every cost here.
 const FLAGS: [&str; 8] = ["--policy", "isolated", "--workers", "1", "--handler", "spin", "--cost-cap", "20s"];
@@ -174,7 +174,7 @@ fn a_port_in_use_is_not_shared() {
         ("--admin", "--listen", first.admin),
         ("--admin", "--listen", tcp),
     ] {
-        let said = refusal(&mut forebay(&format!("serve {flag} {taken} {other} 127.0.0.1:0")));
+        let said = refusal(&mut FOREBAY.command(&format!("serve {flag} {taken} {other} 127.0.0.1:0")));
         assert!(said.starts_with(&format!("forebay: {flag} {taken}: ")), "{said}");
         assert!(said.contains("in use") && said.contains("choose another"), "{said}");
         assert_eq!(said.lines().count(), 1, "one line: {said}");

@@ -2,10 +2,10 @@
 //! at a stop? Method: servers without an endpoint; gates keep work unfinished for as long as a test
 //! needs it.
 
-use crate::support::prelude::*;
 use forebay::Server;
 use forebay::metrics::SpawnEnd;
 use forebay::server::{Builder, Ended, Report, SpawnError, Spawned, Spawner, Unfinished};
+use support::prelude::*;
 
 /// The most spawned work that a server accepts for each worker.
 const MOST: usize = 64;

@@ -5,10 +5,10 @@
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
 
 use super::scripted_child;
-use crate::support::held::inherited;
-use crate::support::prelude::*;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{self, Receiver};
+use support::held::inherited;
+use support::prelude::*;
 
 /// The socket for a service's notices. A thread reads each notice at once, because the socket has
 /// room for ten, and a server waits while it is full.

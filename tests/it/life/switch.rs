@@ -2,7 +2,7 @@
 //! Method: clients that wait for each reply continue while the policy changes, from every policy to
 //! every other one.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// A sequence with every policy after every other one, and after itself with other sizes, each
 /// once.

@@ -2,7 +2,7 @@
 //! leave other requests undisturbed? Method: one worker, so that answers keep the order of
 //! requests. Each kind of bad datagram is sent, then a good request.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const CAP: Nanos = Nanos::from_millis(1);
 const IOS: [&str; 2] = ["batches", "gro"];

@@ -2,8 +2,8 @@
 //! asked? Method: each request says how long its reply must be. Clients are connected, so they
 //! receive only from this address.
 
-use crate::support::prelude::*;
 use forebay::handler::Served;
+use support::prelude::*;
 
 /// The first byte of a request with a validated address. Its reply may have [`LONGEST`] bytes.
 const PROVEN: u8 = b'p';

@@ -6,9 +6,9 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use super::returned::{ask_for_returned, await_returned, returned};
-use crate::support::prelude::*;
 use forebay::metrics::Snapshot;
 use std::os::fd::{AsFd, BorrowedFd};
+use support::prelude::*;
 
 fn flood_size() -> u64 {
     let size = env::var("FOREBAY_FLOOD").map(|size| size.parse().expect("FOREBAY_FLOOD is a number of datagrams"));

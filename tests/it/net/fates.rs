@@ -1,7 +1,7 @@
 //! Does every datagram end in exactly one fate, so that the sum is the number sent? Method:
 //! requests of every fate, then counts of a server at rest. `exact.rs` does the same with floods.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const IOS: [&str; 2] = ["batches", "gro"];

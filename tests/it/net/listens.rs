@@ -1,11 +1,10 @@
 //! If a server listens on several addresses, does it serve each of them correctly? Method: each
 //! client is connected to one address; a handler answers with the address that the request came to.
 
-use crate::support;
-use crate::support::prelude::*;
 use forebay::handler::Transmit;
 use forebay::server::Ended;
 use forebay::{Event, Out, Service};
+use support::prelude::*;
 
 /// Policies of each kind: with own sockets, with shared sockets, and with a queue before some
 /// workers.

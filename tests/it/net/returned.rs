@@ -1,12 +1,12 @@
 //! Datagrams that no port accepted and the host returned. The kernel queues an ICMP error for each
 //! at the sending socket, sometimes a moment after the send.
 
-use crate::support::prelude::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use socket2::{SockFilter, SockRef};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use support::prelude::*;
 
 /// Asks for the errors of a socket that is connected to a server. From now on the socket receives
 /// nothing else.

@@ -4,8 +4,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it counted")]
 
-use crate::support::network::slow_way;
-use crate::support::prelude::*;
+use support::network::slow_way;
+use support::prelude::*;
 
 /// So few that a receive buffer of any size holds them. Each batch of replies can be full of them.
 const BURST: u16 = 100;

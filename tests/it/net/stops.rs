@@ -3,7 +3,7 @@
 //! kernel at the sockets, or returned.
 
 use super::returned::{ask_for_returned, await_returned, returned};
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// Two workers serve 400 per second.
 const COST: Nanos = Nanos::from_millis(5);

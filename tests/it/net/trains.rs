@@ -1,7 +1,7 @@
 //! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change only the cost, and no result? Method:
 //! GSO batches of every shape, to servers with `--io gro` and without, over both address families.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 use tokio::sync::Semaphore;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];

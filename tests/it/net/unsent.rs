@@ -2,7 +2,7 @@
 //! requests undisturbed? Method: network namespaces in which a path has a small MTU, is closed or
 //! is missing; other clients ask in the same batches.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const ROUNDS: u64 = 10;

@@ -2,10 +2,10 @@
 //! bytes break the parser? Method: property tests over every field and over any bytes, each rule of
 //! the table broken alone, and golden bytes.
 
-use crate::support::prelude::*;
 use forebay::fate::Ending;
 use forebay::inside::wire::{CLASS_NAMES, CLASSES, Served};
 use proptest::prelude::*;
+use support::prelude::*;
 
 /// `GOLDEN_REQUEST` as bytes, for comparison with clients in other languages.
 const GOLDEN_REQUEST_BYTES: [u8; HEADER_BYTES] = [

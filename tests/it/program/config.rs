@@ -1,14 +1,14 @@
 //! Does `forebay serve` take each setting from the right layer, and report all errors? Method: the
 //! built binary with an empty environment.
 
-use crate::support::prelude::*;
-use crate::support::program::{self, file};
 use assert_cmd::Command;
 use forebay::config::{Group, SETTINGS, Setting};
 use std::net::TcpStream;
+use support::prelude::*;
+use support::program::file;
 
 fn forebay() -> Command {
-    program::command("serve")
+    FOREBAY.command("serve")
 }
 
 /// The output of `--check-config`: for each key its value and origin, as written.
@@ -43,7 +43,7 @@ serve --burn sleep --overheads file:/nowhere => /nowhere: it cannot be read: No 
 
 #[test]
 fn bad_values_get_one_error_that_says_what_is_allowed() {
-    assert_refused(REFUSED);
+    FOREBAY.assert_refused(REFUSED);
 }
 
 // Are the literature's names of policies, and server flags without `serve`, answered with the right
@@ -62,7 +62,7 @@ fn other_names_are_answered_with_ours() {
         assert_says(&refusal(forebay().args(["--policy", other])), &[&answer]);
     }
     for (flags, says_so) in [("--workers 2", true), ("--policy=steal x", true), ("--wrokers 2", false)] {
-        let said = refusal(&mut program::command(flags));
+        let said = refusal(&mut FOREBAY.command(flags));
         assert_eq!(said.contains("is a flag of the server: forebay serve --"), says_so, "{said}");
     }
 }

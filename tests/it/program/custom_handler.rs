@@ -1,7 +1,7 @@
 //! Does a server outside this crate work as the README shows? Method: `examples/factors.rs` is
 //! exactly the README's program; it runs as a child process.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// 2^31 - 1, a prime: 46,340 divisions.
 const LARGE_PRIME: &str = "2147483647";

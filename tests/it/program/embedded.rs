@@ -2,9 +2,9 @@
 //! sockets that the program has bound? Does such a build leave out crates that only the program
 //! `forebay` needs?
 
-use crate::support::place::shared_socket as bound;
-use crate::support::prelude::*;
 use forebay::config::PolicyName;
+use support::place::shared_socket as bound;
+use support::prelude::*;
 
 fn assert_echoes(server: SocketAddr) {
     assert_eq!(ask_from(&client_of(server), "forebay"), "forebay");

@@ -1,9 +1,9 @@
 //! Do the examples behave as they say? Method: each gets single messages, and then requests of
 //! ntpdate, turnutils_stunclient and coap-client, if these are installed.
 
-use crate::support::prelude::*;
 use rtime_clock::adjtime::{Timex, adjtimex};
 use std::time::UNIX_EPOCH;
+use support::prelude::*;
 
 pub(super) fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
     socket.send(question).expect("the server's port is open");

@@ -1,11 +1,11 @@
 //! Does `--check-health` tell whether the server with the same settings is healthy? Method: the
 //! built binary asks servers that run, that have ended, and that report being stuck.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The exit code of a check of `admin`, and its output.
 fn checked(admin: SocketAddr) -> (Option<i32>, String) {
-    let mut command = forebay("serve --check-health");
+    let mut command = FOREBAY.command("serve --check-health");
     // A check must not use a proxy.
     let command = command.env("FOREBAY_ADMIN", admin.to_string()).env("http_proxy", "http://127.0.0.1:1");
     let output = command.output().expect("it starts");
@@ -43,7 +43,7 @@ fn the_reason_of_a_503_is_said() {
 
 #[test]
 fn what_cannot_be_asked_is_refused() {
-    assert_refused(
+    FOREBAY.assert_refused(
         "
 serve --check-health --admin off => --check-health needs admin; allowed: an address with a port, not 0
 serve --check-health --admin 127.0.0.1:0 => --check-health needs admin; allowed: an address with a port, not 0

@@ -3,14 +3,12 @@
 //! and /dev/full, which acts like a full disk.
 
 use crate::life::scripted_child;
-use crate::support::prelude::*;
-use crate::support::program::{assert_shown, file};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, pipe};
 use std::process;
-
-const FOREBAY: &str = env!("CARGO_BIN_EXE_forebay");
+use support::prelude::*;
+use support::program::file;
 
 /// The writing end of a full pipe, and the reading end that keeps it open.
 fn full_pipe() -> (PipeReader, Stdio) {
@@ -35,7 +33,7 @@ fn full_disk() -> Stdio {
 /// Runs `forebay` with `arguments`, separated by spaces, to these outputs. Returns its exit code,
 /// and its output on a piped standard error.
 fn run(arguments: &str, stdout: impl Into<Stdio>, stderr: Stdio) -> (Option<i32>, String) {
-    let mut command = Command::new(FOREBAY);
+    let mut command = Command::new(FOREBAY.path());
     command.env_clear().args(arguments.split(' ')).stdout(stdout).stderr(stderr);
     let output = command.spawn().and_then(process::Child::wait_with_output).expect("the program starts");
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
@@ -49,7 +47,7 @@ fn gone() -> PipeWriter {
 #[test]
 fn foreign_text_commands_no_terminal() {
     let config = file("policy = \"\\u001b[2J\"\n");
-    assert_shown(&format!("serve --config {}", config.path().display()), "[2J");
+    FOREBAY.assert_shown(&format!("serve --config {}", config.path().display()), "[2J");
 }
 
 #[test]

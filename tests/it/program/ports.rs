@@ -2,11 +2,11 @@
 //! addition, two aria2c share a file by the tracker.
 
 use super::examples::{ask, await_rejected, said, start};
-use crate::support::prelude::*;
 use nix::sys::signal::Signal;
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 use std::ops::Range;
 use std::time::Duration;
+use support::prelude::*;
 
 fn tagged(key: &Key, parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();

@@ -2,8 +2,8 @@
 //! are layers of settings, --check-config, --help, signals and exit codes, also for the handler's
 //! own settings. Method: `examples/coap.rs` and `examples/sessions.rs` as child processes.
 
-use crate::support::prelude::*;
-use crate::support::program::file;
+use support::prelude::*;
+use support::program::file;
 
 /// Settings of the bench server, which a service does not have.
 const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];

@@ -1,7 +1,7 @@
 //! Does `auto` change its policy by itself when the load changes? Method: emulated cores under a
 //! load of two costs and then of one.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// Sends a request every 2 ms until `over` is true of the decision. Every 50th request costs
 /// `heavy`.

@@ -1,8 +1,8 @@
 //! Does a capture have the times at which requests arrived, and not the times at which they were
 //! received? Method: the only worker is held while a second request arrives.
 
-use crate::support::prelude::*;
 use forebay::time::Nanos;
+use support::prelude::*;
 
 /// The second request waits for at least this long.
 const HELD: Nanos = Nanos::from_millis(300);

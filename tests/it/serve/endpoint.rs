@@ -1,7 +1,7 @@
 //! Do `/latency` and `/metrics` report the requests that were sent? Method: send known requests,
 //! then parse each page.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// Serves 30 short and 7 long requests, and one of each other fate that is easy to cause. Waits
 /// until all are measured.

@@ -3,8 +3,8 @@
 //! needs one row, and each row needs a field in some answer.
 
 use super::native::busy;
-use crate::support::prelude::*;
 use forebay::metrics::{Late, Stage};
+use support::prelude::*;
 
 const PAGE: &str = include_str!("../../../crates/metrics/fields.md");
 

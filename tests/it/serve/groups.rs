@@ -2,7 +2,7 @@
 //! come from many ports, and handlers hold all workers of one group. The server stops, or its
 //! policy changes, during a flood.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const GROUPS: [(&str, &str); 2] = [("workers", "4"), ("groups", "2")];
 

@@ -1,7 +1,7 @@
 //! Does the endpoint report that the server, or a part of it, does not serve? Method: handlers that
 //! hold workers without a checkpoint, and an address that is removed.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 // A stuck server is not ready after a second, and unhealthy after the configured time, until it
 // continues. Jobs that pass checkpoints never count as stuck.

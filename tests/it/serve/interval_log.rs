@@ -3,10 +3,10 @@
 //! reads logs with Python's reader.
 
 use crate::serve::native::busy;
-use crate::support::prelude::*;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use support::prelude::*;
 
 /// The histograms of `/latency.hlog` by tag, in nanoseconds.
 pub(crate) fn histograms(server: &Running) -> BTreeMap<String, Histogram<u64>> {

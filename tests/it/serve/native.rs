@@ -4,9 +4,9 @@
 
 use super::family::{self, Family, Histogram, Metric, Number, Value as Shown};
 use super::interval_log::histograms;
-use crate::support::prelude::*;
 use flate2::read::GzDecoder;
 use prost::Message;
+use support::prelude::*;
 
 const PROTOBUF: &str = "accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,*/*;q=0.1\r\n";
 

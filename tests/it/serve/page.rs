@@ -3,8 +3,8 @@
 //! Node, with a small document object.
 
 use super::endpoint::busy_server;
-use crate::support::prelude::*;
-use crate::support::script::shown;
+use support::prelude::*;
+use support::script::shown;
 
 fn text<'a>(shown: &'a Value, id: &str) -> &'a str {
     shown[id]["text"].as_str().unwrap_or_else(|| panic!("no element {id}"))

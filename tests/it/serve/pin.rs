@@ -1,7 +1,7 @@
 //! Does `--pin` give each worker one CPU, in turn, and leave all other threads unchanged? Method:
 //! the built binary; the kernel's list of allowed CPUs for each of its threads.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The allowed CPUs of each thread of `server`, by the thread's name.
 fn affinities(server: &Forebay) -> BTreeMap<String, String> {

@@ -1,7 +1,7 @@
 //! Do heavy requests reach the heavy pool - by class, by hop, by slice - and do short ones stay in
 //! the front pool? Method: replies say which pool finished them and after how many hops.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 const POOLS: [(&str, &str); 2] = [("policy", "pools"), ("pools", "front=1,heavy=1")];
 const ROUNDS: u64 = 20;

@@ -2,9 +2,9 @@
 //! comes? Method: light requests, and a long one behind them, reach the only worker together; then
 //! backlogs of short requests.
 
-use crate::support::prelude::*;
 use forebay::inside::net::{BATCH, SEND_BATCH_MAX};
 use std::sync::Barrier;
+use support::prelude::*;
 
 /// So many that a server begins to expect only light requests.
 const LIGHT: usize = 1_500;

@@ -2,7 +2,7 @@
 //! still find a worker? Method: such a request stays until the test releases it. Meanwhile a second
 //! one must not begin.
 
-use crate::support::prelude::*;
+use support::prelude::*;
 fn a_light_request_finds_a_worker(settings: &[(&str, &str)], begin_at_once: usize, requests: usize) {
     let (server, script) = run_scripted(settings);
     let client = Client::new(server.udp);

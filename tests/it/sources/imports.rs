@@ -5,9 +5,9 @@
 mod paths;
 mod rules;
 
-use crate::support::prelude::*;
 use paths::paths;
 use rules::{complaints, imports, module_of, pointing_up, top_of};
+use support::prelude::*;
 
 const LINES_MAX: usize = 400;
 

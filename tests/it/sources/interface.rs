@@ -1,8 +1,8 @@
 //! Is each break of the public interface one that `.ci/interface` lists, with a reason? Method:
 //! `.ci/semver` reads what a `cargo` says that only prints.
 
-use crate::support::prelude::*;
 use std::os::unix::fs::PermissionsExt;
+use support::prelude::*;
 
 /// What cargo-semver-checks 0.51 prints for two breaks.
 const SAID: &str = "--- failure inherent_method_missing: pub method removed or renamed ---\n\n\

@@ -1,7 +1,7 @@
 //! Does a noun stand for one type? A reader who meets a name twice has to look which one it is.
 
 use super::imports::sources;
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The most definitions of a crate, in percent, that share their name with another one of it.
 const SHARED_MAX: usize = 5;

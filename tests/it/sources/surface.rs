@@ -1,7 +1,7 @@
 //! Which modules can other programs see? Has each public module an example that runs? Does every
 //! link on the front page of the documentation lead to a page?
 
-use crate::support::prelude::*;
+use support::prelude::*;
 
 /// The modules that authors of handlers and programs with a server need. Later versions will keep
 /// them.

@@ -2,24 +2,24 @@
 
 use super::giving_way::each_looks_after;
 use super::{GiveWay, Limit, Local, PRIORITIES, Patience, Policy, Then, interrupted, priority};
-use crate::interface::{PoolId, Running, Verdict, View, Watch};
+use crate::interface::{PoolId, RunningJob, Verdict, View, Watch};
 use crate::time::Nanos;
 use std::ops::Range;
 
 impl Policy {
     /// The level of `running`; 0 if there are no levels.
-    pub(super) fn level_of(&self, running: &Running) -> usize {
+    pub(super) fn level_of(&self, running: &RunningJob) -> usize {
         self.ladder(running.class).map_or(0, |ladder| ladder.level(running.attained.plus(running.ran)))
     }
 
     /// Whether `running` has reached another level since it was last taken from a queue.
-    pub(super) fn has_risen(&self, running: &Running) -> bool {
+    pub(super) fn has_risen(&self, running: &RunningJob) -> bool {
         self.ladder(running.class).is_some_and(|ladder| ladder.level(running.attained) < self.level_of(running))
     }
 
     /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = without
     /// limit.
-    pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
+    pub fn ask_after(&self, running: &RunningJob) -> Option<Nanos> {
         match &self.limit {
             Limit::None => None,
             Limit::Attained { ladders, .. } => {
@@ -36,11 +36,11 @@ impl Policy {
     /// How long a fresh request runs before another may go first; `None` = to its end.
     pub fn first_slice(&self) -> Option<Nanos> {
         let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
-        self.ask_after(&Running { worker: 0, pool: 0, class: None, attained, ran, flagged: false })
+        self.ask_after(&RunningJob { worker: 0, pool: 0, class: None, attained, ran, flagged: false })
     }
 
     /// What happens to `running` at a checkpoint.
-    pub fn at_checkpoint(&self, running: &Running) -> Verdict {
+    pub fn at_checkpoint(&self, running: &RunningJob) -> Verdict {
         match &self.limit {
             Limit::None => Verdict::Keep,
             Limit::Attained { .. } => match self.level_of(running) {
@@ -61,7 +61,7 @@ impl Policy {
 
     /// What happens to `running`, which asks to move to pool `target`. If there is no such pool, or
     /// the job is in it, the hop counts as a checkpoint.
-    pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
+    pub fn at_hop(&self, running: &RunningJob, target: PoolId) -> Verdict {
         if target < self.topology.pools() && target != running.pool {
             Verdict::Hop(target)
         } else {
@@ -70,7 +70,7 @@ impl Policy {
     }
 
     /// The queues whose jobs go before `running`, so that it yields to them.
-    pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
+    pub fn goes_first(&self, running: &RunningJob) -> Range<PoolId> {
         match &self.limit {
             Limit::Attained { .. } => 0..interrupted(self.level_of(running)),
             Limit::Stay { then: Then::GiveWay, .. } => {
@@ -98,7 +98,7 @@ impl Policy {
 
     /// How closely `running`, on the worker of `local`, watches the sockets of busy workers for
     /// fresh requests.
-    pub fn watch(&self, running: &Running, local: &Local, view: &impl View, now: Nanos) -> Watch {
+    pub fn watch(&self, running: &RunningJob, local: &Local, view: &impl View, now: Nanos) -> Watch {
         let Some(gives_way) = self.gives_way() else { return Watch::Never };
         if self.level_of(running) == 0 {
             return Watch::Never;

@@ -13,8 +13,8 @@ fn made_of(ladders: Ladders, tuning: &Tuning) -> Made {
 }
 
 /// A request that had used `attained_us` before, and has run for `ran_us` since.
-fn taken(attained_us: u64, ran_us: u64) -> Running {
-    Running { attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
+fn taken(attained_us: u64, ran_us: u64) -> RunningJob {
+    RunningJob { attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
 }
 
 // Are queues searched in the order of levels, and within a level in the order in which requests
@@ -63,7 +63,7 @@ fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
     }
     assert_eq!(arrived(&blind, Some(1)), Place::Own, "no class is known");
     assert_eq!(arrived(&policy, Some(1)), policy.place(0, Event::Yielded(taken(0, 5))), "level 1, not begun");
-    let of_class = |running| Running { class: Some(1), ..running };
+    let of_class = |running| RunningJob { class: Some(1), ..running };
     let ask_after = |running| policy.ask_after(&of_class(running)).map(Nanos::get);
     assert_eq!([taken(0, 0), taken(20, 5)].map(ask_after), [Some(40_000), Some(15_000)]);
     assert_eq!(ask_after(taken(40, 0)), None);

@@ -9,7 +9,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     assert_eq!(search(policy, 0), [high, Step::Own, normal, Step::Steal(1), background]);
     assert_eq!(search(policy, 2), [Step::Queue(3), Step::Own, Step::Queue(4), Step::Queue(5)]);
     for class in 0..3_u8 {
-        let running = |pool| Running { class: Some(class), ..running(3, pool, 50) };
+        let running = |pool| RunningJob { class: Some(class), ..running(3, pool, 50) };
         let priority = usize::from(class);
         assert_eq!(policy.place(0, Event::Hopped(2, Some(class))), Place::Queue(6 + priority));
         assert_eq!(policy.place(1, Event::Yielded(running(1))), Place::Queue(3 + priority));

@@ -14,7 +14,7 @@ pub use engine::{
     Acts, Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued, Taken, World,
 };
 
-use super::interface::{Place, PoolId, Resume, Running, Step, Topology, Watch, WorkerId};
+use super::interface::{Place, PoolId, Resume, RunningJob, Step, Topology, Watch, WorkerId};
 use super::noticed::Noticed;
 use super::policy::{Local, Policy};
 use crate::time::Nanos;
@@ -48,7 +48,7 @@ pub struct Turn<J> {
     pub search: Local,
     next: Action<J>,
     /// The current job.
-    running: Running,
+    running: RunningJob,
     /// How long the current job may still run before the policy is asked.
     ask_after: Nanos,
     /// How closely the current job watches for fresh requests.
@@ -68,7 +68,7 @@ impl<J> Turn<J> {
         Turn {
             search,
             next: Action::Find,
-            running: Running { worker, pool, class: None, attained, ran, flagged: false },
+            running: RunningJob { worker, pool, class: None, attained, ran, flagged: false },
             ask_after: Nanos::MAX,
             watch: Watch::Never,
             uninterrupted: false,

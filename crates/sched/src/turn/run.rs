@@ -2,7 +2,7 @@
 
 use super::{Action, Actor, Acts, Boundary, Description, Discarded, Engine, Ran, Ready, Requeued};
 use crate::bounds::WOKEN_MAX;
-use crate::interface::{Event, Place, Resume, Running, Step, Verdict, Watch};
+use crate::interface::{Event, Place, Resume, RunningJob, Step, Verdict, Watch};
 use crate::policy::UNINTERRUPTED;
 use crate::time::Nanos;
 
@@ -28,7 +28,7 @@ where
             }
         }
         world.begin_work(policy, policy.switched.then(|| now.minus(attained)), more);
-        turn.running = Running { class, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
+        turn.running = RunningJob { class, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running, &turn.search, &**world, *now);
     }
@@ -238,7 +238,10 @@ where
             Ready::Woken(mut job) => {
                 self.engine.requeued(&mut job, Requeued::Woken);
                 let Description { class, attained } = self.engine.describe(&job);
-                self.take_in(job, Event::Yielded(Running { class, attained, ran: Nanos::ZERO, ..self.turn.running }));
+                self.take_in(
+                    job,
+                    Event::Yielded(RunningJob { class, attained, ran: Nanos::ZERO, ..self.turn.running }),
+                );
             }
             // Spawned work waits with the heaviest jobs, so that short requests do not wait behind
             // it.

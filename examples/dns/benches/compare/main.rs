@@ -8,12 +8,12 @@
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
 mod client;
-mod cpu;
 #[path = "../../tests/it/peers.rs"]
 mod peers;
 #[path = "../../tests/it/support.rs"]
 mod support;
 
+use ::support::cpu;
 use client::{Load, run};
 use forebay::output::print;
 use forebay::time::Nanos;

@@ -1,10 +1,6 @@
 //! The program under test and the tools that ask it, as child processes.
 
-#[path = "../../../../tests/support/skip.rs"]
-#[allow(dead_code, reason = "the server's tests use all of it")]
-mod skip;
-
-use skip::skip;
+use ::support::skip::skip;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};

@@ -16,8 +16,6 @@
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
-#[path = "../../../dns/benches/compare/cpu.rs"]
-mod cpu;
 mod hostile;
 mod rival;
 #[path = "../../tests/it/support.rs"]

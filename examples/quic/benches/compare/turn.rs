@@ -1,7 +1,8 @@
 //! One turn of a server.
 
+use super::hostile;
 use super::support::{Groups, Server, request, run};
-use super::{cpu, hostile};
+use ::support::cpu;
 use forebay::inside::runtime::step_back;
 use forebay::time::{Nanos, clock};
 use quinn::Endpoint;

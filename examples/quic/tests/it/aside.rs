@@ -1,8 +1,8 @@
 //! Do workers make no signature, whatever clients send? Do established connections go on?
 
 use crate::raw::Raw;
-use crate::support::skip::skip;
 use crate::support::{Groups, ONE_DATAGRAM, PATIENCE, RSA, Server, TWO_DATAGRAMS, ask, request, run};
+use ::support::skip::skip;
 use forebay_quic::inbox::now;
 use quinn_proto::Dir;
 use std::process::Command;

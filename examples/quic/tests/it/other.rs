@@ -1,7 +1,7 @@
 //! Does a client of another implementation get its answers?
 
-use crate::support::skip::skip;
 use crate::support::{PAGE, Server};
+use ::support::skip::skip;
 use std::path::Path;
 use std::process::Command;
 

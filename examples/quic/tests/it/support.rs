@@ -1,9 +1,5 @@
 //! The program under test, its certificate, and quinn's client.
 
-#[path = "../../../../tests/support/skip.rs"]
-#[allow(dead_code, reason = "the server's tests use all of it")]
-pub(crate) mod skip;
-
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, TransportConfig};
 use rustls::crypto::aws_lc_rs::{self, kx_group};
@@ -207,7 +203,7 @@ fn certify(directory: &Path, key: &[&str]) -> bool {
             true
         }
         Err(error) => {
-            skip::skip(format_args!("openssl: {error}"));
+            ::support::skip::skip(format_args!("openssl: {error}"));
             false
         }
     }

@@ -1,10 +1,10 @@
 //! Are the datagrams of a capture sent as they were, at its times or at a rate? Method: a server
 //! that notes what comes.
 
-use crate::support::generator::{run, serve};
-use crate::support::*;
+use crate::faulty::*;
 use etherparse::PacketBuilder;
 use std::sync::mpsc::{Receiver, channel};
+use support::generator::{run, serve};
 
 const COUNT: u32 = 20;
 

@@ -1,11 +1,10 @@
 //! Are handshakes driven and timed apart from the requests of their flow? Method: the server of
 //! the example, and one that loses and forges.
 
-use crate::support::generator::{run, serve};
-use crate::support::skip::skip;
-use crate::support::*;
+use crate::faulty::*;
 use loadgen::compare::server_process::ServerProcess;
-use std::path::Path;
+use support::generator::{run, serve};
+use support::skip::skip;
 
 const FLAGS: &str = "--rate 1000 --warmup 1s --duration 1s --flows 100 --timeout 300ms --percentile 50";
 
@@ -15,7 +14,7 @@ fn count(run: &Run, class: &str) -> f64 {
 
 #[test]
 fn the_example_opens_sessions_and_answers_messages() {
-    let example = Path::new(LOADGEN).with_file_name("examples").join("sessions");
+    let example = LOADGEN.path().with_file_name("examples").join("sessions");
     if !example.exists() {
         return skip(format_args!("the example sessions is not built: cargo build --examples makes it"));
     }

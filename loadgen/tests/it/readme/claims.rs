@@ -1,11 +1,11 @@
 //! Does each claim of the pages have a command or a reason, and is a wrong one seen? Method: the
 //! tool judges the pages of this repository, and small pages with programs that only print.
 
-use crate::pages::root;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use support::pages::root;
 
 /// Whether the tool is content, and what it says. `python3` is what .ci/run needs too.
 fn claims(root_of_pages: &Path, programs: &Path, arguments: &[&str]) -> (bool, String) {

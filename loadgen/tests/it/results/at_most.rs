@@ -1,9 +1,9 @@
 //! Is a run AT MOST where this host was late and nothing else, and is that said wherever its
 //! figures are? Method: a server that answers at once, and stops the generator for 100 ms.
 
-use crate::support::generator::paused;
-use crate::support::script::shown;
-use crate::support::*;
+use crate::faulty::*;
+use support::generator::paused;
+use support::script::shown;
 
 /// With an SLO, the run need not know the percentile within a factor of 2: a busy host may hinder
 /// that.

@@ -1,8 +1,7 @@
 //! Do the files for other programs have what the report has? Method: a server that leaves every
 //! fifth request without an answer, and tells where its time went.
 
-use crate::support::script::shown;
-use crate::support::*;
+use crate::faulty::*;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use forebay::inside::wire::{Kind, Served};
@@ -10,6 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use std::path::Path;
+use support::script::shown;
 
 const FLAGS: &str =
     "--workload extreme-bimodal --rate 1000 --duration 2s --warmup 100ms --timeout 400ms --percentile 50";

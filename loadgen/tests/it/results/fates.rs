@@ -1,7 +1,7 @@
 //! Does every request end in exactly one fate, whatever the server does? Method: a server that
 //! treats requests in turn in each possible way, and an admin endpoint that claims kernel drops.
 
-use crate::support::*;
+use crate::faulty::*;
 
 fn reply(status: Status, after_ms: u64) -> Answers {
     vec![(status, Nanos::from_millis(after_ms))]

@@ -1,7 +1,7 @@
 //! Does the JSON report have the keys that the contract names, and is no result lost in silence?
 //! Method: runs in which a server answers everything or nothing, into files and standard output.
 
-use crate::support::*;
+use crate::faulty::*;
 use boon::{Compiler, Schemas};
 
 #[test]

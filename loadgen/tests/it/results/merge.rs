@@ -1,10 +1,10 @@
 //! Are results of several generators one? Method: two runs of servers whose answers take other
 //! times, beginning together.
 
-use crate::pages::commands;
+use crate::faulty::*;
 use crate::readme::RUN_MERGE;
-use crate::support::*;
 use std::path::Path;
+use support::pages::commands;
 
 const FLAGS: &str = "--rate 500 --duration 1s --warmup 0s --timeout 400ms --percentile 50 --cost extreme-bimodal";
 

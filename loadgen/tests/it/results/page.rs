@@ -1,8 +1,8 @@
 //! Does the page of a run say first whether to trust it, and draw what the JSON has? Method: its
 //! script, run in Node.
 
-use crate::support::script::shown;
-use crate::support::*;
+use crate::faulty::*;
+use support::script::shown;
 
 // Every fifth request is shed, so that p90 and above are infinite.
 #[test]

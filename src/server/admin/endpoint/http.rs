@@ -134,7 +134,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     let as_text = request.uri().query() == Some("text");
     let answer = match path {
         "/" => Some(page()),
-        "/healthz" => ask(&asker, |desk| desk.probe.healthy()).await.map(|state| of_state(state, "ok\n")),
+        "/healthz" => ask(&asker, |desk| desk.probe.check_health()).await.map(|state| of_state(state, "ok\n")),
         "/readyz" => ask(&asker, |desk| desk.probe.ready()).await.map(|state| of_state(state, &ready_text())),
         "/slow" => ask(&asker, |desk| desk.slow()).await.map(|report| match as_text {
             true => text(StatusCode::OK, slow_text(&report)),

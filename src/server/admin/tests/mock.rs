@@ -67,7 +67,7 @@ impl Upkeep for Server {
 
     fn feed_watchdog(&self) {}
 
-    fn rests(&self) -> bool {
+    fn begin_rest(&self) -> bool {
         self.activity.rest();
         self.is_idle.load(Ordering::Relaxed)
     }
@@ -82,7 +82,7 @@ impl Probe for Server {
         None
     }
 
-    fn healthy(&self) -> Result<(), String> {
+    fn check_health(&self) -> Result<(), String> {
         Ok(())
     }
 

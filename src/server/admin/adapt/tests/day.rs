@@ -3,8 +3,8 @@
 //! silence.
 
 use super::*;
-use crate::server::golden::assert_golden;
 use std::fmt::Write as _;
+use support::golden::assert_golden;
 
 const HOUR: usize = 60;
 const WORKERS: u64 = 4;

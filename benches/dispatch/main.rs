@@ -2,13 +2,13 @@
 //! schedules it, runs it, answers it and records it. One thread, no contention, no kernel.
 //!
 //! The bench uses the server's own engine and runtime. The files of `src/server` are compiled
-//! against sockets in memory (`dispatch/memory.rs`). `direct` calls the same handler's functions in
+//! against sockets in memory (`memory.rs`). `direct` calls the same handler's functions in
 //! a loop, over the same bytes. In `batch 32` the server has a backlog. In `batch 1` requests come
 //! one by one, so each of them costs a search of every queue. Two things are not measured: the
 //! kernel's part, several microseconds per request, and the cold caches of a real server.
 //!
-//! `dispatch/records.rs` measures only the records: counters, histograms and flight recorder.
-//! `dispatch/counted.rs` checks that the instructions of a request stay within bounds.
+//! `records.rs` measures only the records: counters, histograms and flight recorder.
+//! `counted.rs` checks that the instructions of a request stay within bounds.
 
 // The modules of the library are compiled into this bench, as the server compiles them. Against a
 // linked library, the compiler could inline less, and private parts would be out of reach.
@@ -21,24 +21,21 @@ macro_rules! modules {
 }
 
 modules! {
-    "../src/emulation/mod.rs" emulation
-    "../src/fate.rs" fate
-    "../src/handler/mod.rs" handler
-    "dispatch/memory.rs" net
-    "dispatch/server.rs" server
-    "../src/shards/mod.rs" shards
-    "../src/time/mod.rs" time
+    "../../src/emulation/mod.rs" emulation
+    "../../src/fate.rs" fate
+    "../../src/handler/mod.rs" handler
+    "memory.rs" net
+    "server.rs" server
+    "../../src/shards/mod.rs" shards
+    "../../src/time/mod.rs" time
 }
 
 use forebay_metrics as metrics;
 use forebay_runtime as runtime;
 use forebay_sched as sched;
 
-#[path = "dispatch/counted.rs"]
 mod counted;
-#[path = "dispatch/instructions.rs"]
 mod instructions;
-#[path = "dispatch/records.rs"]
 mod records;
 
 use arc_swap::ArcSwap;

@@ -1,4 +1,5 @@
-//! Golden tables: decisions must stay equal to the bit. The tables are in `tests/golden`.
+//! Golden tables: decisions must stay equal to the bit. The tables are in `tests/golden` of the
+//! package that is tested, where cargo starts its tests.
 
 use std::path::Path;
 use std::{env, fs};
@@ -11,8 +12,8 @@ const SHOWN: usize = 20;
 ///
 /// # Panics
 /// If a line differs, or `GOLDEN` has another value.
-pub(crate) fn assert_golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+pub fn assert_golden(name: &str, text: &str) {
+    let path = Path::new("tests/golden").join(name);
     match env::var("GOLDEN").as_deref() {
         Err(_) => {}
         Ok("write") => return fs::write(&path, text).expect("a writable folder"),

@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Nanoseconds of CPU time of all threads of `pid` and of its living descendants.
-pub(crate) fn of_tree(pid: u32) -> u64 {
+pub fn of_tree(pid: u32) -> u64 {
     let own: u64 = entries(&format!("/proc/{pid}/task"))
         .filter_map(|thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok())
         .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())

@@ -1,6 +1,7 @@
 //! Sockets that this test holds, as systemd would, for several servers one after another.
 
 use super::listen;
+use super::program::FOREBAY;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -9,18 +10,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// The sockets of a service, as systemd holds them.
-pub(crate) struct Held {
-    pub(crate) udp: SocketAddr,
-    pub(crate) admin: SocketAddr,
+pub struct Held {
+    pub udp: SocketAddr,
+    pub admin: SocketAddr,
     /// Children inherit them, under numbers that do not collide with the final ones.
-    pub(crate) descriptors: Vec<OwnedFd>,
+    pub descriptors: Vec<OwnedFd>,
 }
 
 /// A number above all final ones.
 const HELD_FROM: RawFd = 100;
 
 /// A copy of a descriptor that children inherit.
-pub(crate) fn inherited(descriptor: &dyn AsFd) -> OwnedFd {
+pub fn inherited(descriptor: &dyn AsFd) -> OwnedFd {
     let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
     fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
     copy
@@ -28,12 +29,12 @@ pub(crate) fn inherited(descriptor: &dyn AsFd) -> OwnedFd {
 
 impl Held {
     /// This number of UDP sockets that share an address and its datagrams, and a TCP listener.
-    pub(crate) fn new(sockets: usize) -> Held {
+    pub fn new(sockets: usize) -> Held {
         Held::sharing(sockets, |socket| socket.set_reuse_port(true))
     }
 
     /// The same; `share` decides how they share the address.
-    pub(crate) fn sharing(sockets: usize, share: fn(&Socket) -> io::Result<()>) -> Held {
+    pub fn sharing(sockets: usize, share: fn(&Socket) -> io::Result<()>) -> Held {
         let bound = |address: SocketAddr| {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
             share(&socket).expect("an option");
@@ -50,7 +51,7 @@ impl Held {
     }
 
     /// `forebay serve` with `flags` as systemd starts it; `LISTEN_PID` is `pid`.
-    pub(crate) fn command(&self, workers: usize, pid: &str, flags: &str) -> Command {
+    pub fn command(&self, workers: usize, pid: &str, flags: &str) -> Command {
         let Held { udp, admin, descriptors } = self;
         let numbers = || descriptors.iter().map(AsRawFd::as_raw_fd);
         let moves: String = numbers().enumerate().map(|(number, held)| format!(" {}<&{held}", number + 3)).collect();
@@ -58,7 +59,7 @@ impl Held {
         let environment =
             format!("LISTEN_FDS={} LISTEN_FDNAMES=first:second:third LISTEN_PID={pid}", descriptors.len());
         let flags = format!("--listen {udp} --admin {admin} --workers {workers} {flags}");
-        let program = super::program::PROGRAM;
+        let program = FOREBAY.path().display().to_string();
         let mut command = Command::new("bash");
         command
             .env_clear()

@@ -9,7 +9,7 @@ const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
 
 /// Runs the test `name` again in a network namespace of its own. There, this returns true and the
 /// test continues. Outside it returns false, and skips if namespaces are not permitted.
-pub(crate) fn in_own_network(name: &str) -> bool {
+pub fn in_own_network(name: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         ip("link set lo up");
         return true;
@@ -30,7 +30,7 @@ pub(crate) fn in_own_network(name: &str) -> bool {
 }
 
 /// Runs `ip` with `arguments`, separated by spaces.
-pub(crate) fn ip(arguments: &str) {
+pub fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip is installed");
     assert!(status.success(), "ip {arguments}");
 }
@@ -38,7 +38,7 @@ pub(crate) fn ip(arguments: &str) {
 /// Creates the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a
 /// kilobyte per second, and queues at most `limit_bytes`. Returns false, and skips, if that is not
 /// possible. Use it in a network namespace.
-pub(crate) fn slow_way(limit_bytes: u32) -> bool {
+pub fn slow_way(limit_bytes: u32) -> bool {
     ip("link add slow type veth peer name end");
     ip(&format!("addr add {HERE}/24 dev slow"));
     ip("link set slow up");
@@ -50,7 +50,7 @@ pub(crate) fn slow_way(limit_bytes: u32) -> bool {
 
 /// Puts `device` behind a token bucket of this `shape`. Returns false, and skips, if that is not
 /// possible.
-pub(crate) fn shaped(device: &str, shape: &str) -> bool {
+pub fn shaped(device: &str, shape: &str) -> bool {
     let rule = format!("qdisc add dev {device} root tbf {shape}");
     let shaped = Command::new("tc").args(rule.split(' ')).status().is_ok_and(|status| status.success());
     if !shaped {
@@ -62,14 +62,14 @@ pub(crate) fn shaped(device: &str, shape: &str) -> bool {
 /// Creates the device `near` with the addresses [`HERE`] and [`HERE_V6`]. There is no other host in
 /// their networks (of 16 and 64 bits). Applies the settings of `deploy/sysctl` for interfaces; the
 /// namespace does not have the other settings. Use it in a network namespace.
-pub(crate) fn lonely_device() {
+pub fn lonely_device() {
     ip("link add near type veth peer name far");
     ip(&format!("addr add {HERE}/16 dev near"));
     ip(&format!("addr add {HERE_V6}/64 dev near nodad"));
     ip("link set near up");
     ip("link set far up");
     let mut settings = 0;
-    for line in include_str!("../../deploy/sysctl/60-forebay.conf").lines() {
+    for line in include_str!("../../../deploy/sysctl/60-forebay.conf").lines() {
         let Some((key, value)) = line.split_once(" = ").filter(|(key, _)| key.contains(".*.")) else { continue };
         let path = format!("/proc/sys/{}", key.replace(".*.", ".near.").replace('.', "/"));
         fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -78,6 +78,6 @@ pub(crate) fn lonely_device() {
     assert_eq!(settings, 2, "the length of the queue for unknown neighbours, of both families");
 }
 
-pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+pub const HERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

@@ -2,6 +2,7 @@
 
 /// The fates of a server that has counted only these numbers: `fates! { received: 2, answered: 2
 /// }`.
+#[macro_export]
 macro_rules! fates {
     (of $fate:ident) => {
         $fate
@@ -10,9 +11,8 @@ macro_rules! fates {
         $number
     };
     ($($fate:ident $(: $number:expr)?),+ $(,)?) => {{
-        let mut counted = forebay::metrics::Fates::default();
-        $(counted.$fate = $crate::support::fates::fates!(of $fate $($number)?);)+
+        let mut counted = $crate::Fates::default();
+        $(counted.$fate = $crate::fates!(of $fate $($number)?);)+
         counted
     }};
 }
-pub(crate) use fates;

@@ -8,12 +8,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// A handler whose tickets are `T`.
-pub(crate) struct Erased<T>(Box<dyn Erasable<T> + Send>);
+pub struct Erased<T>(Box<dyn Erasable<T> + Send>);
 
 impl<T> Erased<T> {
     /// Erases the type of `handler`. The handler may not have names of its own, because names
     /// belong to its type.
-    pub(crate) fn new<H: Handler<Ticket = T> + Send + 'static>(handler: H) -> Erased<T> {
+    pub fn new<H: Handler<Ticket = T> + Send + 'static>(handler: H) -> Erased<T> {
         let is_nameless = H::REASON_NAMES.is_empty() && H::CLASS_NAMES == CLASS_NAMES;
         assert!(is_nameless, "a handler with names of its own is started by `Running::on`");
         Erased(Box::new(handler))

@@ -1,10 +1,13 @@
 //! A `loadgen run` in a process of its own that can be stopped and looked at, and servers for it.
 
+use super::process::Forebay;
+use super::program::LOADGEN;
 use forebay::inside::wire::{Header, Kind};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -13,36 +16,34 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-pub(crate) const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
-
 /// Runs `loadgen` with `flags`, separated by blanks: its exit code, standard output and standard
 /// error.
-pub(crate) fn loadgen(flags: &str) -> (Option<i32>, String, String) {
-    let output = Command::new(LOADGEN).args(flags.split_whitespace()).output().expect("loadgen runs");
+pub fn loadgen(flags: &str) -> (Option<i32>, String, String) {
+    let output = Command::new(LOADGEN.path()).args(flags.split_whitespace()).output().expect("loadgen runs");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"));
     (output.status.code(), stdout, stderr)
 }
 
-pub(crate) struct Run {
-    pub(crate) report: Value,
-    pub(crate) code: Option<i32>,
-    pub(crate) output: Output,
+pub struct Run {
+    pub report: Value,
+    pub code: Option<i32>,
+    pub output: Output,
 }
 
 impl Run {
-    pub(crate) fn of(file: &Path, output: Output) -> Run {
+    pub fn of(file: &Path, output: Output) -> Run {
         let text = std::fs::read_to_string(file)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         Run { report: serde_json::from_str(&text).expect("JSON"), code: output.status.code(), output }
     }
 
-    pub(crate) fn reasons(&self) -> String {
+    pub fn reasons(&self) -> String {
         let reasons = self.report["reasons"].as_array().expect("a list").iter().filter_map(Value::as_str);
         reasons.collect::<Vec<_>>().join("\n")
     }
 
     /// The report, the exit code and what people read say so, and give that reason.
-    pub(crate) fn is_invalid(&self, reason: &str) {
+    pub fn is_invalid(&self, reason: &str) {
         assert!(self.reasons().contains(reason), "no {reason:?} in:\n{}", self.reasons());
         assert_eq!((self.report["verdict"].as_str(), self.code), (Some("INVALID"), Some(3)));
         let text = String::from_utf8_lossy(&self.output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -51,15 +52,15 @@ impl Run {
 }
 
 /// A `loadgen run` that lasts.
-pub(crate) struct Generator {
+pub struct Generator {
     child: Child,
     folder: TempDir,
 }
 
 impl Generator {
-    pub(crate) fn start(target: SocketAddr, flags: &str) -> Generator {
+    pub fn start(target: SocketAddr, flags: &str) -> Generator {
         let folder = tempfile::tempdir().expect("a folder");
-        let child = Command::new(LOADGEN)
+        let child = Command::new(LOADGEN.path())
             .args(["run", "--quiet", "--target", &target.to_string(), "--json"])
             .arg(folder.path().join("run.json"))
             .args(flags.split_whitespace())
@@ -70,22 +71,27 @@ impl Generator {
         Generator { child, folder }
     }
 
-    pub(crate) fn id(&self) -> Pid {
+    pub fn id(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"))
     }
 
-    pub(crate) fn finish(self) -> Run {
+    pub fn finish(self) -> Run {
         let output = self.child.wait_with_output().expect("its end");
         Run::of(&self.folder.path().join("run.json"), output)
     }
 }
 
-pub(crate) fn run(target: SocketAddr, flags: &str) -> Run {
+pub fn run(target: SocketAddr, flags: &str) -> Run {
     Generator::start(target, flags).finish()
 }
 
+/// The hidden server of `loadgen` with `flags`, once it says where it listens.
+pub fn started<F: AsRef<OsStr>>(flags: impl IntoIterator<Item = F>) -> Forebay {
+    Forebay::spawn(Command::new(LOADGEN.path()).arg("__serve").args(flags))
+}
+
 /// A socket of a server, with room for a flood.
-pub(crate) fn bound() -> (UdpSocket, SocketAddr) {
+pub fn bound() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
     socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
     let address = socket.local_addr().expect("an address");
@@ -93,7 +99,7 @@ pub(crate) fn bound() -> (UdpSocket, SocketAddr) {
 }
 
 /// A server that does `act` with each datagram, until the tests are over.
-pub(crate) fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
+pub fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
     let (socket, address) = bound();
     std::thread::spawn(move || {
         let mut buffer = [0; 2_048];
@@ -105,7 +111,7 @@ pub(crate) fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 
 }
 
 /// A server that answers every request.
-pub(crate) fn honest() -> SocketAddr {
+pub fn honest() -> SocketAddr {
     serve(|socket, datagram, client| {
         reply(socket, datagram, client);
     })
@@ -113,7 +119,7 @@ pub(crate) fn honest() -> SocketAddr {
 
 /// A run with `flags` against a server that answers at once. It stops the generator for `pause`
 /// whenever `at` says so of a request that it has just answered.
-pub(crate) fn paused(flags: &str, pause: Nanos, mut at: impl FnMut(&Header) -> bool + Send + 'static) -> Run {
+pub fn paused(flags: &str, pause: Nanos, mut at: impl FnMut(&Header) -> bool + Send + 'static) -> Run {
     let generator_id = Arc::new(AtomicI32::new(0));
     let id = Arc::clone(&generator_id);
     let server = serve(move |socket, datagram, client| {
@@ -132,7 +138,7 @@ pub(crate) fn paused(flags: &str, pause: Nanos, mut at: impl FnMut(&Header) -> b
 }
 
 /// Answers a request as it should be, if our kernel lets us; returns it.
-pub(crate) fn reply(socket: &UdpSocket, datagram: &[u8], client: SocketAddr) -> Header {
+pub fn reply(socket: &UdpSocket, datagram: &[u8], client: SocketAddr) -> Header {
     let request = Header::parse(datagram).expect("loadgen sends well-formed requests");
     // A client that has gone is no concern of the server's.
     let _ = socket.send_to(&Header { kind: Kind::Reply, ..request }.emit(), client);
@@ -140,13 +146,13 @@ pub(crate) fn reply(socket: &UdpSocket, datagram: &[u8], client: SocketAddr) -> 
 }
 
 /// What `/proc` says of a process under `key`, such as `State:`.
-pub(crate) fn status(id: Pid, key: &str) -> Option<String> {
+pub fn status(id: Pid, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     Some(text.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
 }
 
 /// The answer of `look` once it has one; a test that waits in vain fails.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = clock::now().plus(Nanos::from_secs(20));
     while clock::now() < deadline {
         if let Some(answer) = look() {

@@ -2,13 +2,14 @@
 
 use super::listen;
 use super::process::{Forebay, ended};
+use super::program::FOREBAY;
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// A UDP socket at `address`, which other sockets may share.
-pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
+pub fn shared_socket(address: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
     socket.set_reuse_port(true).expect("an option of Linux");
     socket.bind(&address.into()).expect("a free port, or that of the group");
@@ -16,13 +17,13 @@ pub(crate) fn shared_socket(address: SocketAddr) -> UdpSocket {
 }
 
 /// A directory for the hand-over socket, and the flags that all servers share.
-pub(crate) struct Place {
-    pub(crate) directory: tempfile::TempDir,
-    pub(crate) flags: Vec<(&'static str, String)>,
+pub struct Place {
+    pub directory: tempfile::TempDir,
+    pub flags: Vec<(&'static str, String)>,
 }
 
 impl Place {
-    pub(crate) fn new(handler: &str) -> Place {
+    pub fn new(handler: &str) -> Place {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("socket").to_str().expect("text").to_owned();
         let flags = vec![
@@ -37,13 +38,13 @@ impl Place {
         Place { directory, flags }
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
     /// A server with these flags; `other` replaces the value of one flag.
-    pub(crate) fn command(&self, other: Option<(&str, &str)>) -> Command {
-        let mut command = Command::new(super::program::PROGRAM);
+    pub fn command(&self, other: Option<(&str, &str)>) -> Command {
+        let mut command = Command::new(FOREBAY.path());
         command.env_clear().arg("serve");
         let shared = self.flags.iter().map(|(flag, value)| (*flag, value.as_str()));
         let kept = shared.filter(|(flag, _)| other.is_none_or(|(name, _)| name != *flag));
@@ -51,12 +52,12 @@ impl Place {
         command
     }
 
-    pub(crate) fn start(&self) -> Forebay {
+    pub fn start(&self) -> Forebay {
         Forebay::spawn(&mut self.command(None))
     }
 
     /// The exit code and the error of a server that must fail to start.
-    pub(crate) fn fails(&self, flag: &str, value: &str) -> (Option<i32>, String) {
+    pub fn fails(&self, flag: &str, value: &str) -> (Option<i32>, String) {
         let (code, _, said) = ended(&mut self.command(Some((flag, value))));
         (code, said)
     }

@@ -3,24 +3,24 @@
 use std::path::Path;
 
 /// What the first command begins with: it makes both programs.
-pub(crate) const BUILD: &str = "cargo build --release && ";
-pub(crate) const RUN_LOADGEN: &str = "target/release/loadgen ";
-pub(crate) const RUN_FOREBAY: &str = "target/release/forebay serve ";
-pub(crate) const RUN_SIMULATE: &str = "cargo run --release -p loadgen -- simulate ";
-pub(crate) const RUN_PLAN: &str = "cargo run --release -p loadgen -- plan ";
-pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -p loadgen -- calibrate ";
+pub const BUILD: &str = "cargo build --release && ";
+pub const RUN_LOADGEN: &str = "target/release/loadgen ";
+pub const RUN_FOREBAY: &str = "target/release/forebay serve ";
+pub const RUN_SIMULATE: &str = "cargo run --release -p loadgen -- simulate ";
+pub const RUN_PLAN: &str = "cargo run --release -p loadgen -- plan ";
+pub const RUN_CALIBRATE: &str = "cargo run --release -p loadgen -- calibrate ";
 
-pub(crate) fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-pub(crate) fn read(name: &str) -> String {
+pub fn read(name: &str) -> String {
     let path = root().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The paths, from the root, of the Markdown files in `folder` and below it, sorted.
-pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
+pub fn markdown_below(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root().join(folder)).expect("a folder") {
         let entry = entry.expect("an entry");
@@ -36,22 +36,22 @@ pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
 }
 
 /// The READMEs of the repository and of the generator, and those beside the code.
-pub(crate) fn pages() -> Vec<String> {
+pub fn pages() -> Vec<String> {
     let beside = ["src", "crates", "loadgen/src"].into_iter().flat_map(markdown_below);
     ["README.md", "loadgen/README.md"].map(str::to_owned).into_iter().chain(beside).collect()
 }
 
 /// The contents of the pages' blocks of this language.
-pub(crate) fn blocks(language: &str) -> Vec<String> {
+pub fn blocks(language: &str) -> Vec<String> {
     pages().iter().flat_map(|page| blocks_of(page, language)).collect()
 }
 
-pub(crate) fn blocks_of(page: &str, language: &str) -> Vec<String> {
+pub fn blocks_of(page: &str, language: &str) -> Vec<String> {
     let (text, fence) = (read(page), format!("\n```{language}\n"));
     text.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned()).collect()
 }
 
-pub(crate) fn commands() -> Vec<String> {
+pub fn commands() -> Vec<String> {
     let lines = blocks("sh");
     let lines = lines.iter().flat_map(|block| block.lines());
     // A program that is installed is the one that cargo runs.

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 const UDP: u8 = 17;
 
 /// Sends to one server from any address.
-pub(crate) struct Raw {
-    pub(crate) socket: Socket,
+pub struct Raw {
+    pub socket: Socket,
     source: SocketAddr,
     target: SocketAddr,
 }
@@ -19,7 +19,7 @@ impl Raw {
     ///
     /// # Errors
     /// The kernel's error; [`io::ErrorKind::PermissionDenied`] without that right.
-    pub(crate) fn new(source: impl Into<SocketAddr>, target: impl Into<SocketAddr>) -> io::Result<Raw> {
+    pub fn new(source: impl Into<SocketAddr>, target: impl Into<SocketAddr>) -> io::Result<Raw> {
         let (source, target) = (source.into(), target.into());
         let socket = Socket::new(Domain::for_address(target), Type::RAW, Some(Protocol::UDP))?;
         match target {
@@ -33,7 +33,7 @@ impl Raw {
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn send(&self, payload: &[u8]) -> io::Result<()> {
+    pub fn send(&self, payload: &[u8]) -> io::Result<()> {
         // A raw socket of IPv6 takes no port.
         let target = if self.target.is_ipv6() { SocketAddr::new(self.target.ip(), 0) } else { self.target };
         self.socket.send_to(&datagram(self.source, self.target, payload), &target.into()).map(drop)

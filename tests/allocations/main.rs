@@ -3,9 +3,7 @@
 //! workers, from their first request on. In each way, 4 workers serve 50,000 requests over real
 //! sockets. A warm-up first allocates the histograms of each class.
 
-#[path = "allocations/counter.rs"]
 mod counter;
-mod support;
 
 use counter::{Counter, allocations, bytes, watch_this_thread};
 use forebay::inside::Memory;

@@ -1,71 +1,68 @@
-//! Shared code of the integration tests: servers that stop when dropped, clients, HTTP, and waiting
-//! for conditions.
+//! What the tests of several packages share: servers that stop when dropped, clients, HTTP, and
+//! waiting for conditions.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "every test crate compiles all of it and uses its own part"
-)]
+#![allow(missing_docs, reason = "most names say it, and only tests of this repository read them")]
 
-pub(crate) mod client;
-pub(crate) mod erased;
-pub(crate) mod fates;
-pub(crate) mod golden;
-pub(crate) mod held;
-pub(crate) mod http;
-pub(crate) mod network;
-pub(crate) mod place;
-pub(crate) mod process;
-pub(crate) mod program;
-pub(crate) mod raw;
-pub(crate) mod script;
-pub(crate) mod scripted;
-pub(crate) mod skip;
-pub(crate) mod stream;
+pub mod any_line;
+pub mod client;
+pub mod cpu;
+pub mod erased;
+mod fates;
+pub mod generator;
+pub mod golden;
+pub mod held;
+pub mod http;
+pub mod network;
+pub mod pages;
+pub mod place;
+pub mod process;
+pub mod program;
+pub mod raw;
+pub mod script;
+pub mod scripted;
+pub mod skip;
+pub mod stream;
 
-/// The names that most tests use: `use crate::support::prelude::*;`.
-pub(crate) mod prelude {
-    pub(crate) use super::client::{
-        Client, ask, ask_from, client, client_of, message, receive, receive_bytes, status_at,
-    };
-    pub(crate) use super::erased::Erased;
-    pub(crate) use super::fates::fates;
-    pub(crate) use super::held::Held;
-    pub(crate) use super::http::{config, exchange, fates, http, latency, metric, page, ready};
-    pub(crate) use super::network::{HERE, HERE_V6, THERE, in_own_network, ip, lonely_device};
-    pub(crate) use super::place::Place;
-    pub(crate) use super::process::{
+/// The names that most tests use: `use support::prelude::*;`.
+pub mod prelude {
+    pub use super::client::{Client, ask, ask_from, client, client_of, message, receive, receive_bytes, status_at};
+    pub use super::erased::Erased;
+    pub use super::held::Held;
+    pub use super::http::{config, exchange, fates, http, latency, metric, page, ready};
+    pub use super::network::{HERE, HERE_V6, THERE, in_own_network, ip, lonely_device};
+    pub use super::place::Place;
+    pub use super::process::{
         Configured, Forebay, Process, cargo, ended, example, figure, serve, this_as, wait_for_exit,
     };
-    pub(crate) use super::program::{assert_refused, command as forebay, refusal, stdout};
-    pub(crate) use super::raw::Raw;
-    pub(crate) use super::scripted::{Act, Scripted, run_scripted, scripted};
-    pub(crate) use super::skip::skip;
-    pub(crate) use super::stream::answered_while;
-    pub(crate) use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
-    pub(crate) use super::{bound, echo, emulated, listen, policies, quiescent, sized};
-    pub(crate) use forebay::config::Config;
-    pub(crate) use forebay::fate::{Fate, Malformed};
-    pub(crate) use forebay::handler::builtin::{Bench, BenchWork, Burner, Echo, Order, Spin};
-    pub(crate) use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-    pub(crate) use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
-    pub(crate) use forebay::inside::sched::PolicyName;
-    pub(crate) use forebay::inside::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Status};
-    pub(crate) use forebay::metrics::{Fates, Percentile};
-    pub(crate) use forebay::server::Server;
-    pub(crate) use forebay::time::{Nanos, clock};
-    pub(crate) use nix::sys::signal::Signal;
-    pub(crate) use serde_json::{Value, json};
-    pub(crate) use std::collections::{BTreeMap, BTreeSet};
-    pub(crate) use std::io::{ErrorKind, Read, Write};
-    pub(crate) use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
-    pub(crate) use std::os::fd::AsRawFd;
-    pub(crate) use std::path::{Path, PathBuf};
-    pub(crate) use std::process::{Command, Output, Stdio};
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::sync::{Arc, Mutex};
-    pub(crate) use std::{env, fs, io, thread};
+    pub use super::program::{FOREBAY, refusal};
+    pub use super::raw::Raw;
+    pub use super::scripted::{Act, Scripted, run_scripted, scripted};
+    pub use super::skip::skip;
+    pub use super::stream::answered_while;
+    pub use super::{EndOf, GIVE_UP_AFTER, Running, alone, assert_adds_up, at_once, await_until};
+    pub use super::{bound, echo, emulated, listen, policies, quiescent, sized};
+    pub use crate::fates;
+    pub use forebay::config::Config;
+    pub use forebay::fate::{Fate, Malformed};
+    pub use forebay::handler::builtin::{Bench, BenchWork, Burner, Echo, Order, Spin};
+    pub use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
+    pub use forebay::handler::{checkpoint, fork, handler_fn, hop, sleep, timeout, uninterrupted};
+    pub use forebay::inside::sched::PolicyName;
+    pub use forebay::inside::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Status};
+    pub use forebay::metrics::{Fates, Percentile};
+    pub use forebay::server::Server;
+    pub use forebay::time::{Nanos, clock};
+    pub use nix::sys::signal::Signal;
+    pub use serde_json::{Value, json};
+    pub use std::collections::{BTreeMap, BTreeSet};
+    pub use std::io::{ErrorKind, Read, Write};
+    pub use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+    pub use std::os::fd::AsRawFd;
+    pub use std::path::{Path, PathBuf};
+    pub use std::process::{Command, Output, Stdio};
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub use std::sync::{Arc, Mutex};
+    pub use std::{env, fs, io, thread};
 }
 
 use erased::Erased;
@@ -74,10 +71,10 @@ use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::handler::{Handler, Reply, Request, Service};
 use forebay::inside::run_emulated;
 use forebay::inside::sched::PolicyName;
-use forebay::metrics::Fates;
+pub use forebay::metrics::Fates;
 use forebay::server::{Metrics, Report, ServeError, Server, Spawner, StopHandle};
 use forebay::time::{Nanos, clock};
-use http::{fates, latency, metric, page};
+use http::{latency, metric, page};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,15 +83,15 @@ use std::thread::{self, JoinHandle};
 
 /// Far longer than any step takes on a busy machine. A test that waits this long fails instead of
 /// hanging.
-pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
+pub const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 
 /// The policies that exist.
-pub(crate) fn policies() -> impl Iterator<Item = &'static str> {
+pub fn policies() -> impl Iterator<Item = &'static str> {
     PolicyName::ALL.iter().map(|policy| policy.name())
 }
 
 /// A policy with two or four workers, which pools share equally.
-pub(crate) fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
+pub fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
     let size = match (policy, workers) {
         ("pools", 2) => ("pools", "front=1,heavy=1"),
         ("pools", _) => ("pools", "front=2,heavy=2"),
@@ -106,7 +103,7 @@ pub(crate) fn sized(policy: &str, workers: usize) -> Vec<(&str, &str)> {
 
 /// Sets its flag when it is dropped, also if a test fails. The threads of a scope then end, and the
 /// scope waits for them.
-pub(crate) struct EndOf<'a>(pub(crate) &'a AtomicBool);
+pub struct EndOf<'a>(pub &'a AtomicBool);
 
 impl Drop for EndOf<'_> {
     fn drop(&mut self) {
@@ -120,42 +117,39 @@ impl Drop for EndOf<'_> {
 /// Ports are soon used again. On 127.0.0.1 a server that counts exactly would sometimes count a
 /// datagram meant for the server before it. That is a reply to a client that has ended, or a
 /// request to a server that has ended.
-pub(crate) fn listen() -> String {
+pub fn listen() -> String {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     // Process ids are below 2^22, so the address stays between 127.1 and 127.64.
     SocketAddr::from(([127, high + 1, middle, low], 0)).to_string()
 }
 
 /// A server in this process; dropping it stops it.
-pub(crate) struct Running {
-    pub(crate) udp: SocketAddr,
+pub struct Running {
+    pub udp: SocketAddr,
     /// All addresses where it listens, `udp` first.
-    pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) admin: SocketAddr,
-    pub(crate) spawner: Spawner,
-    pub(crate) measured: Metrics,
+    pub addresses: Vec<SocketAddr>,
+    pub admin: SocketAddr,
+    pub spawner: Spawner,
+    pub measured: Metrics,
     stop: StopHandle,
     thread: Option<JoinHandle<Report>>,
 }
 
 impl Running {
     /// Serves with `handler`, which has no names of its own, under `settings`, on free ports.
-    pub(crate) fn start<H: Handler<Ticket: 'static> + Send + 'static>(
-        settings: &[(&str, &str)],
-        handler: H,
-    ) -> Running {
+    pub fn start<H: Handler<Ticket: 'static> + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
         Running::on(bound(settings), Erased::new(handler))
     }
 
     /// Serves with `server`, which may have no endpoint, and any service without type erasure.
     /// Requests are not boxed. A server is compiled for each type of handler.
-    pub(crate) fn on<H: Service + Send + 'static>(server: Server, handler: H) -> Running {
+    pub fn on<H: Service + Send + 'static>(server: Server, handler: H) -> Running {
         Running::after(|| (), server, handler)
     }
 
     /// Like [`Running::on`], but the thread of the server calls `first` before it starts other
     /// threads.
-    pub(crate) fn after<H: Service + Send + 'static>(
+    pub fn after<H: Service + Send + 'static>(
         first: impl FnOnce() + Send + 'static,
         server: Server,
         handler: H,
@@ -168,10 +162,7 @@ impl Running {
     }
 
     /// As [`Running::start`], on emulated cores.
-    pub(crate) fn emulated<H: Handler<Ticket: 'static> + Send + 'static>(
-        settings: &[(&str, &str)],
-        handler: H,
-    ) -> Running {
+    pub fn emulated<H: Handler<Ticket: 'static> + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
         let handler = Erased::new(handler);
         let cores = [("burn", "sleep"), ("overheads", "none")];
         Running::with(bound(&[&cores[..], settings].concat()), move |server| run_emulated(server, &handler))
@@ -186,57 +177,57 @@ impl Running {
     }
 
     /// A handle that stops it while other code still uses it.
-    pub(crate) fn stop_handle(&self) -> StopHandle {
+    pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
     /// Stops it and returns its report.
-    pub(crate) fn stop(mut self) -> Report {
+    pub fn stop(mut self) -> Report {
         self.stop.stop();
         self.join()
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits for the end of a server that a stop handle has stopped.
-    pub(crate) fn join(&mut self) -> Report {
+    pub fn join(&mut self) -> Report {
         let thread = self.thread.take().expect("a server is joined once");
         thread.join().expect("the server does not panic")
     }
 
     /// Waits until all datagrams have ended as `expected`, and stops it. No work may be left.
     #[track_caller]
-    pub(crate) fn ends_as(self, expected: Fates, what: impl Display) {
+    pub fn ends_as(self, expected: Fates, what: impl Display) {
         let fates = self.quiescent(expected.arrived().expect("drops that are known"));
         let report = self.stop();
         assert_eq!((fates, report.totals.fates, report.packets_away), (expected, expected, 0), "{what}");
     }
 
-    pub(crate) fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         page(self.admin, "/metrics")
     }
 
     /// How many datagrams ended as `fate` for `reason`, according to `/metrics`.
-    pub(crate) fn count(&self, fate: &str, reason: &str) -> f64 {
+    pub fn count(&self, fate: &str, reason: &str) -> f64 {
         metric(&self.metrics(), &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
     }
 
     /// Waits until `expected` datagrams have reached its sockets and none is in flight; returns
     /// their fates.
-    pub(crate) fn quiescent(&self, expected: u64) -> Fates {
+    pub fn quiescent(&self, expected: u64) -> Fates {
         quiescent(self.admin, expected)
     }
 }
 
 /// Answers with the request's bytes.
-pub(crate) fn echo(request: Request<'_>, reply: &mut Reply<'_>) {
+pub fn echo(request: Request<'_>, reply: &mut Reply<'_>) {
     reply.put(request.bytes()).expect("as long as the request");
 }
 
 /// A server that does not run yet, on free ports unless `settings` say otherwise.
-pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
+pub fn bound(settings: &[(&str, &str)]) -> Server {
     let listen = listen();
     // Without a bound on waits: on a busy machine it would shed requests in any test.
     let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("max-wait", "off")];
@@ -246,7 +237,7 @@ pub(crate) fn bound(settings: &[(&str, &str)]) -> Server {
 
 /// A server with emulated cores at this time scale. Requests cost as much as they state. It has the
 /// default bound on waits, because a busy machine does not delay an emulated core.
-pub(crate) fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
+pub fn emulated(scale: u64, settings: &[(&str, &str)]) -> Running {
     let time_scale = scale.to_string();
     let cores = [("time-scale", &*time_scale), ("max-wait", "auto")];
     let spin = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::MAX);
@@ -265,10 +256,10 @@ impl Drop for Running {
 }
 
 /// Waits until `expected` datagrams have reached the server's sockets and nothing is in flight.
-pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
+pub fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
     let (mut last, mut give_up) = (Fates::default(), clock::now().plus(GIVE_UP_AFTER));
     loop {
-        let fates = fates(&latency(admin));
+        let fates = http::fates(&latency(admin));
         // On a busy machine many datagrams take long, but the counts change meanwhile.
         if fates != last {
             (last, give_up) = (fates, clock::now().plus(GIVE_UP_AFTER));
@@ -286,14 +277,14 @@ pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
 
 /// Checks that the fates add up: each received datagram has ended in one fate or is in flight.
 #[track_caller]
-pub(crate) fn assert_adds_up(fates: &Fates) {
+pub fn assert_adds_up(fates: &Fates) {
     let ended = forebay::fate::Fate::ALL.map(|fate| fates.of(fate)).iter().sum::<u64>();
     assert_eq!(fates.received, ended + fates.in_flight, "{fates:?}");
 }
 
 /// Waits until `condition` holds, and fails with `complaint` when it does not in [`GIVE_UP_AFTER`].
 #[track_caller]
-pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) {
+pub fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) {
     let deadline = clock::now().plus(GIVE_UP_AFTER);
     while !condition() {
         assert!(clock::now() < deadline, "{complaint}");
@@ -303,7 +294,7 @@ pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) 
 
 /// Runs all `cases` in parallel, for tests that mostly wait. What a case says has the name of the
 /// test.
-pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
+pub fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
     let (body, name) = (&body, thread::current().name().unwrap_or("a test").to_owned());
     thread::scope(|scope| {
         for case in cases {
@@ -314,7 +305,7 @@ pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn
 }
 
 /// The lock of tests that measure time or the counters of the machine; they run one at a time.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }

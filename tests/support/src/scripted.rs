@@ -12,7 +12,7 @@ use std::thread;
 /// What a request makes the handler do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Act {
+pub enum Act {
     /// Blocks the worker for the cost, without a checkpoint.
     Block = b'b',
     /// Blocks the worker until [`Scripted::release`], without a checkpoint.
@@ -38,7 +38,7 @@ pub(crate) enum Act {
 
 /// A record of what the handler has done, shared with the test.
 #[derive(Debug, Default)]
-pub(crate) struct Scripted {
+pub struct Scripted {
     begun: AtomicUsize,
     blockers: Mutex<Vec<usize>>,
     /// The released blockers, by their index in the list.
@@ -48,17 +48,17 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     /// How many requests have begun.
-    pub(crate) fn begun(&self) -> usize {
+    pub fn begun(&self) -> usize {
         self.begun.load(Ordering::SeqCst)
     }
 
     /// The workers that began to block or hold, in this order.
-    pub(crate) fn blockers(&self) -> Vec<usize> {
+    pub fn blockers(&self) -> Vec<usize> {
         self.blockers.lock().expect("nobody panics with it").clone()
     }
 
     /// Releases all held requests.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         let numbers = 0..self.blockers().len();
         self.released.lock().expect("nobody panics with it").extend(numbers);
         self.let_go.notify_all();
@@ -81,17 +81,17 @@ impl Scripted {
     }
 }
 
-pub(crate) fn scripted() -> (Bench<Script>, Arc<Scripted>) {
+pub fn scripted() -> (Bench<Script>, Arc<Scripted>) {
     let shared = Arc::new(Scripted::default());
     (Bench::new(Script { shared: Arc::clone(&shared) }, Nanos::from_secs(60)), shared)
 }
 
-pub(crate) fn run_scripted(settings: &[(&str, &str)]) -> (Running, Arc<Scripted>) {
+pub fn run_scripted(settings: &[(&str, &str)]) -> (Running, Arc<Scripted>) {
     let (handler, script) = scripted();
     (Running::start(settings, handler), script)
 }
 
-pub(crate) struct Script {
+pub struct Script {
     shared: Arc<Scripted>,
 }
 

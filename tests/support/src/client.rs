@@ -10,18 +10,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// A client with a source port of its own, connected to one server.
-pub(crate) struct Client {
-    pub(crate) socket: UdpSocket,
+pub struct Client {
+    pub socket: UdpSocket,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) header: Header,
-    pub(crate) payload: Vec<u8>,
+pub struct Answer {
+    pub header: Header,
+    pub payload: Vec<u8>,
 }
 
 impl Client {
-    pub(crate) fn new(server: SocketAddr) -> Client {
+    pub fn new(server: SocketAddr) -> Client {
         match server {
             SocketAddr::V4(_) => Client::at(Ipv4Addr::LOCALHOST.into(), server),
             SocketAddr::V6(_) => Client::at(Ipv6Addr::LOCALHOST.into(), server),
@@ -29,32 +29,32 @@ impl Client {
     }
 
     /// A client that sends from `address`.
-    pub(crate) fn at(address: IpAddr, server: SocketAddr) -> Client {
+    pub fn at(address: IpAddr, server: SocketAddr) -> Client {
         let socket = UdpSocket::bind((address, 0)).expect("a free port");
         socket.connect(server).expect("a local address");
         Client { socket }
     }
 
     /// Sends `bytes` as they are.
-    pub(crate) fn send(&self, bytes: &[u8]) {
+    pub fn send(&self, bytes: &[u8]) {
         let sent = self.socket.send(bytes).expect("the server's port is open");
         assert_eq!(sent, bytes.len());
     }
 
     /// Sends `bytes` as datagrams of `length` bytes, and one with the remaining bytes.
-    pub(crate) fn send_train(&self, bytes: &[u8], length: u16) {
+    pub fn send_train(&self, bytes: &[u8], length: u16) {
         let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
         let sent = sendmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
         assert_eq!(sent, Ok(bytes.len()));
     }
 
     /// Sends a request of class `short`.
-    pub(crate) fn request(&self, id: u64, cost: Nanos, payload: &[u8]) {
+    pub fn request(&self, id: u64, cost: Nanos, payload: &[u8]) {
         self.send(&message(&Header::request(id, 0, cost), payload));
     }
 
     /// Sends a request and waits for its reply.
-    pub(crate) fn ask(&self, header: &Header, payload: &[u8]) -> Answer {
+    pub fn ask(&self, header: &Header, payload: &[u8]) -> Answer {
         self.send(&message(header, payload));
         let answer = self.receive();
         assert_eq!(answer.header.id, header.id, "an answer to another request");
@@ -63,7 +63,7 @@ impl Client {
 
     /// The worker that owns the socket which this client reaches. It serves this client several
     /// times in a row.
-    pub(crate) fn owner(&self) -> usize {
+    pub fn owner(&self) -> usize {
         let ask = || usize::from(self.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
         let (mut worker, mut times) = (ask(), 1);
         while times < 5 {
@@ -74,13 +74,13 @@ impl Client {
         worker
     }
 
-    pub(crate) fn receive(&self) -> Answer {
+    pub fn receive(&self) -> Answer {
         self.receive_within(GIVE_UP_AFTER).expect("an answer")
     }
 
     /// The next reply, if one comes within `patience`. Zero takes only a reply that has come
     /// already.
-    pub(crate) fn receive_within(&self, patience: Nanos) -> Option<Answer> {
+    pub fn receive_within(&self, patience: Nanos) -> Option<Answer> {
         self.socket.set_nonblocking(patience == Nanos::ZERO).expect("a socket");
         if patience > Nanos::ZERO {
             self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
@@ -103,42 +103,42 @@ impl Client {
 }
 
 /// The status of a request without cost.
-pub(crate) fn status_at(server: SocketAddr) -> Status {
+pub fn status_at(server: SocketAddr) -> Status {
     Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
 }
 
-pub(crate) fn message(header: &Header, payload: &[u8]) -> Vec<u8> {
+pub fn message(header: &Header, payload: &[u8]) -> Vec<u8> {
     [&header.emit()[..], payload].concat()
 }
 
 /// A socket with its own port, connected to `server`. A receive fails after [`GIVE_UP_AFTER`].
-pub(crate) fn client_of(server: SocketAddr) -> UdpSocket {
+pub fn client_of(server: SocketAddr) -> UdpSocket {
     let Client { socket } = Client::new(server);
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
     socket
 }
 
-pub(crate) fn client(server: &Running) -> UdpSocket {
+pub fn client(server: &Running) -> UdpSocket {
     client_of(server.udp)
 }
 
-pub(crate) fn receive_bytes(socket: &UdpSocket) -> Vec<u8> {
+pub fn receive_bytes(socket: &UdpSocket) -> Vec<u8> {
     let mut answer = [0; 1_500];
     let length = socket.recv(&mut answer).expect("an answer");
     answer[..length].to_vec()
 }
 
-pub(crate) fn receive(socket: &UdpSocket) -> String {
+pub fn receive(socket: &UdpSocket) -> String {
     String::from_utf8_lossy(&receive_bytes(socket)).into_owned()
 }
 
 /// The answer to a question from `socket`.
-pub(crate) fn ask_from(socket: &UdpSocket, question: impl AsRef<[u8]>) -> String {
+pub fn ask_from(socket: &UdpSocket, question: impl AsRef<[u8]>) -> String {
     socket.send(question.as_ref()).expect("the server's port is open");
     receive(socket)
 }
 
 /// The answer to a question from a new port.
-pub(crate) fn ask(server: &Running, question: &str) -> String {
+pub fn ask(server: &Running, question: &str) -> String {
     ask_from(&client(server), question)
 }

@@ -8,15 +8,15 @@ use std::net::{SocketAddr, TcpStream};
 
 /// The answer of an HTTP server.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
+pub struct Reply {
+    pub status: u16,
     /// Lower case.
-    pub(crate) head: String,
-    pub(crate) body: String,
+    pub head: String,
+    pub body: String,
 }
 
 /// Sends `line`, such as `GET /latency`; `None` without an answer.
-pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
+pub fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
     let (head, body) = exchange(admin, line, "")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     Some(Reply { status, head, body: String::from_utf8(body).ok()? })
@@ -24,7 +24,7 @@ pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
 
 /// Sends `line` with `headers`, each with its line end. Returns the head of the answer in lower
 /// case, and its body.
-pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
+pub fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(admin).ok()?;
     stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
     let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
@@ -37,32 +37,32 @@ pub(crate) fn exchange(admin: SocketAddr, line: &str, headers: &str) -> Option<(
 }
 
 /// The page at `path`, which must exist.
-pub(crate) fn page(admin: SocketAddr, path: &str) -> String {
+pub fn page(admin: SocketAddr, path: &str) -> String {
     let reply = http(admin, &format!("GET {path}")).expect("the endpoint answers");
     assert_eq!(reply.status, 200, "{path}: {reply:?}");
     reply.body
 }
 
 /// The answer of `/readyz`.
-pub(crate) fn ready(admin: SocketAddr) -> (u16, String) {
+pub fn ready(admin: SocketAddr) -> (u16, String) {
     http(admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer")
 }
 
-pub(crate) fn latency(admin: SocketAddr) -> Value {
+pub fn latency(admin: SocketAddr) -> Value {
     serde_json::from_str(&page(admin, "/latency")).expect("JSON")
 }
 
-pub(crate) fn config(admin: SocketAddr) -> Value {
+pub fn config(admin: SocketAddr) -> Value {
     serde_json::from_str(&page(admin, "/config")).expect("JSON")
 }
 
 /// The fates in a body of `/latency`.
-pub(crate) fn fates(latency: &Value) -> Fates {
+pub fn fates(latency: &Value) -> Fates {
     serde_json::from_value(latency["fates"].clone()).expect("every fate")
 }
 
 /// The value of exactly this series in `text`, a body of `/metrics`.
-pub(crate) fn metric(text: &str, series: &str) -> f64 {
+pub fn metric(text: &str, series: &str) -> f64 {
     let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no series {series} in\n{text}")).parse().expect("a number")
 }

@@ -1,5 +1,5 @@
 //! Draws command lines with flags that exist or nearly do, and values that are valid, at a bound,
-//! or absurd. `forebay` and `loadgen` both include this file.
+//! or absurd. The unit tests of `forebay` and of `loadgen` parse these.
 
 use clap::Command;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 
 /// Parses arguments as a program does. Returns exit code and message if it refuses them, `None` if
 /// it would start to work.
-pub(crate) type Refusal = fn(&[String]) -> Option<(i32, String)>;
+pub type Refusal = fn(&[String]) -> Option<(i32, String)>;
 
 /// Values that some flag accepts, and values that none should.
 const VALUES: &str = "extreme-bimodal tpcc rocksdb lognormal:1us:1e300 lognormal:1h:1000 pareto:1ns:1.0000000000000002 \
@@ -46,12 +46,12 @@ fn any_line(command: &Command, begins: &'static [&'static str]) -> impl Strategy
 }
 
 /// The arguments of `line`, after the program's name.
-pub(crate) fn words(program: &str, line: &str) -> Vec<String> {
+pub fn words(program: &str, line: &str) -> Vec<String> {
     [program].into_iter().chain(line.split(' ')).map(str::to_owned).collect()
 }
 
 /// Is any command line either accepted, or refused with 0 or 2 and a message?
-pub(crate) fn assert_any_line_is_answered(command: &Command, begins: &'static [&'static str], refusal: Refusal) {
+pub fn assert_any_line_is_answered(command: &Command, begins: &'static [&'static str], refusal: Refusal) {
     let config = ProptestConfig { cases: 2_000, max_shrink_iters: 200, ..ProptestConfig::default() };
     let answered = TestRunner::new(config).run(&any_line(command, begins), |arguments| {
         if let Some((code, message)) = refusal(&arguments) {

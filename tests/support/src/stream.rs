@@ -22,22 +22,22 @@ const GROUP_EVERY: Nanos = Nanos::from_millis(1);
 
 /// The results of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Became {
-    pub(crate) sent: u64,
+pub struct Became {
+    pub sent: u64,
     /// Requests that were answered.
-    pub(crate) answered: u64,
+    pub answered: u64,
     /// Answers beyond the first.
-    pub(crate) twice: u64,
+    pub twice: u64,
     /// Answers with another status than "ok": shed or refused.
-    pub(crate) unserved: u64,
+    pub unserved: u64,
     /// The most that were unanswered at once.
-    pub(crate) unanswered_max: u64,
+    pub unanswered_max: u64,
     /// From the first to the last request.
-    pub(crate) took: Nanos,
+    pub took: Nanos,
 }
 
 impl Became {
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.sent - self.answered - self.unserved
     }
 }
@@ -74,7 +74,7 @@ fn stream(per_second: u64, server: SocketAddr, mut more: impl FnMut(u64) -> bool
 /// Streams to `server` while `body` runs, and until `total` are sent. Each request must be answered
 /// once. `body` may wait until a number of them are sent.
 #[track_caller]
-pub(crate) fn answered_while<T>(
+pub fn answered_while<T>(
     per_second: u64,
     total: u64,
     server: SocketAddr,

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const DOCUMENT: &str = include_str!("document.js");
 
 /// What `page` shows after each of `answers`, one second apart; `None` without Node.
-pub(crate) fn shown(page: &str, answers: &[Value]) -> Option<Vec<Value>> {
+pub fn shown(page: &str, answers: &[Value]) -> Option<Vec<Value>> {
     let node = Command::new("node").args(["-e", DOCUMENT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut node = match node {
         Err(error) if error.kind() == ErrorKind::NotFound => {

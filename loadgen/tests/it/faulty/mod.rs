@@ -2,25 +2,11 @@
 //! against it.
 
 pub(crate) mod admin;
-pub(crate) mod generator;
-#[path = "../../../tests/support/golden.rs"]
-pub(crate) mod golden;
-#[allow(dead_code, reason = "the server's tests use all of it")]
-#[path = "../../../tests/support/network.rs"]
-pub(crate) mod network;
-#[path = "../../../tests/support/program.rs"]
-pub(crate) mod program;
-#[path = "../../../tests/support/script/mod.rs"]
-pub(crate) mod script;
-pub(crate) mod server;
-#[path = "../../../tests/support/skip.rs"]
-pub(crate) mod skip;
 
 use forebay::fate::Ending;
 use forebay::inside::wire::{DATAGRAM_MAX_BYTES, Kind, Served};
 pub(crate) use forebay::inside::wire::{Header, Status};
 pub(crate) use forebay::time::{Nanos, clock};
-pub(crate) use generator::{Generator, LOADGEN, Run, bound, eventually, honest, loadgen, reply, status};
 pub(crate) use nix::sys::signal::{Signal, kill};
 pub(crate) use nix::unistd::Pid;
 pub(crate) use serde_json::{Value, json};
@@ -32,6 +18,8 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 pub(crate) use std::time::Duration;
+pub(crate) use support::generator::{self, Generator, Run, bound, eventually, honest, loadgen, reply, status};
+pub(crate) use support::program::LOADGEN;
 
 /// What a server says to one request: each reply with its status, and how long it takes to come.
 pub(crate) type Answers = Vec<(Status, Nanos)>;
