@@ -1,9 +1,9 @@
 //! Is work that a shard begins a request of its own: under the policy, beside the events of its
 //! shard, within a bound, and to its end?
 
-use support::prelude::*;
 use forebay::metrics::SpawnEnd;
 use forebay::{Event, Out, Service};
+use support::prelude::*;
 
 /// The most work of shards that a server accepts for each worker.
 const MOST: usize = 256;

@@ -10,6 +10,9 @@
 //!   measured first.
 //! - `kem=1,0`: clients with ML-KEM, whose first message takes two datagrams, and without.
 //! - `seconds=30`: the length of a turn. What begins in its first and last sixth is not counted.
+//! - `connections=100`, `asks=2000`: established connections, and their requests per second.
+//! - `heavy=100`: every hundredth request computes for 5 ms, and the others for 10 us. The column
+//!   `heavy` has the median of the heavy ones, and the columns before it the light ones.
 //! - `turns=5` repeats all of it, `bulk=0` leaves out the bulk, `cpus=0-1` lets the server use the
 //!   client's CPU too.
 //! - `forged`, `one-shard`, `half-open` and `replayed` add 20,000 hostile datagrams a second.
@@ -27,7 +30,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 use support::{Groups, ONE_DATAGRAM, Server, TWO_DATAGRAMS};
-use turn::{Load, Turn};
+use turn::{Asks, Load, Turn};
 
 /// What makes a certificate with a key that signs in a tenth of the time.
 const P256: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
@@ -41,9 +44,9 @@ const SECONDS: u64 = 12;
 /// Clients that make handshakes one after another, to measure how many a server can make.
 const AT_ONCE: usize = 32;
 
-/// The servers: quinn with one and two threads, and with handshakes on a thread of the lowest
-/// priority; and s2n-quic with its TLS on one.
-const SERVERS: [&str; 5] = ["forebay", "quinn", "quinn-2", RIVAL, "s2n"];
+/// The servers: quinn with one and two threads, with handshakes on a thread of the lowest priority,
+/// and with computations that yield; and s2n-quic with its TLS on a thread of the lowest priority.
+const SERVERS: [&str; 6] = ["forebay", "quinn", "quinn-2", RIVAL, "quinn-yields", "s2n"];
 
 /// The server by whose handshakes loads are counted.
 const RIVAL: &str = "quinn-aside";
@@ -69,7 +72,7 @@ impl Words {
 
     /// The settings of ours.
     fn ours(&self) -> Vec<String> {
-        let own = ["turns", "bulk", "cpus", "load", "kem", "seconds"];
+        let own = ["turns", "bulk", "cpus", "load", "kem", "seconds", "connections", "asks", "heavy"];
         let settings = self.0.iter().filter_map(|word| word.split_once('='));
         settings.filter(|(name, _)| !own.contains(name)).map(|(name, value)| format!("--{name}={value}")).collect()
     }
@@ -113,9 +116,15 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     nix::sched::sched_setaffinity(nix::unistd::Pid::this(), &second)?;
     let kinds: Vec<(&str, Groups)> = words.numbers("kem").unwrap_or_else(|| vec![1.0]).into_iter().map(kind).collect();
     print(&format!("key {}; times in us, counted from the schedule\n{}\n", words.key()[1], turn::HEAD))?;
+    let number = |name, default| words.numbers(name).map_or(default, |numbers| numbers[0]);
+    let asks = Asks {
+        connections: number("connections", 100.0) as u32,
+        rate: number("asks", 2_000.0),
+        heavy_every: number("heavy", 0.0) as u32,
+    };
     let turns = words.numbers("turns").map_or(1, |turns| turns[0] as usize);
     for (kem, groups) in std::iter::repeat_n(kinds, turns).flatten() {
-        let turn = |load, with_bulk, flood| Turn { load, length, groups, with_bulk, flood };
+        let turn = |load, with_bulk, flood| Turn { asks, load, length, groups, with_bulk, flood };
         let rates: Vec<f64> = words.plain().filter_map(|word| word.parse().ok()).collect();
         let rates = match words.numbers("load") {
             Some(loads) => {

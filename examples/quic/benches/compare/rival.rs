@@ -3,6 +3,7 @@
 use bytes::Buf as _;
 use forebay::inside::runtime::step_back;
 use forebay::output::print;
+use forebay::time::{Nanos, clock};
 use forebay_quic::tls;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream};
 use s2n_quic::provider::tls::offload::{Executor, OffloadBuilder};
@@ -20,6 +21,9 @@ pub(crate) const WORD: &str = "serve-rival";
 /// How long a connection may be silent.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// How long a computation takes until it may yield.
+const STEP: Nanos = Nanos::from_micros(20);
+
 /// What a server ends with.
 type Answer = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -27,7 +31,7 @@ type Answer = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 pub(crate) fn serve(name: &str) -> Answer {
     match name {
         "s2n" => tokio_of(1)?.block_on(s2n()),
-        _ => tokio_of(if name == "quinn-2" { 2 } else { 1 })?.block_on(quinn(name == "quinn-aside")),
+        _ => tokio_of(if name == "quinn-2" { 2 } else { 1 })?.block_on(quinn(name)),
     }
 }
 
@@ -39,8 +43,10 @@ fn print_address(address: std::net::SocketAddr) -> io::Result<()> {
     print(&format!("listening on udp {address}, admin http://none\n"))
 }
 
-/// quinn; with `aside`, a thread of the lowest priority accepts connections.
-async fn quinn(aside: bool) -> Answer {
+/// quinn. As `quinn-aside`, a thread of the lowest priority accepts connections. As `quinn-yields`,
+/// computations yield to other tasks.
+async fn quinn(name: &str) -> Answer {
+    let (aside, yields) = (name == "quinn-aside", name == "quinn-yields");
     let config = tls::config(Path::new("cert.pem"), Path::new("key.pem"), IDLE, 1_200)?;
     let endpoint = Endpoint::server(config, ([127, 0, 0, 1], 0).into())?;
     print_address(endpoint.local_addr()?)?;
@@ -51,7 +57,7 @@ async fn quinn(aside: bool) -> Answer {
             let _guard = runtime.enter();
             for incoming in accepting.1 {
                 if let Ok(connecting) = incoming.accept() {
-                    tokio::spawn(async move { connected(connecting.await.ok()?).await });
+                    tokio::spawn(async move { connected(connecting.await.ok()?, yields).await });
                 }
             }
         });
@@ -60,20 +66,20 @@ async fn quinn(aside: bool) -> Answer {
         if aside {
             accepting.0.send(incoming)?;
         } else {
-            tokio::spawn(async move { connected(incoming.await.ok()?).await });
+            tokio::spawn(async move { connected(incoming.await.ok()?, yields).await });
         }
     }
     Ok(())
 }
 
-async fn connected(connection: quinn::Connection) -> Option<()> {
+async fn connected(connection: quinn::Connection, yields: bool) -> Option<()> {
     loop {
         let (send, receive) = connection.accept_bi().await.ok()?;
-        tokio::spawn(answer(send, receive));
+        tokio::spawn(answer(send, receive, yields));
     }
 }
 
-async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
+async fn answer(mut send: SendStream, mut receive: RecvStream, yields: bool) -> Option<()> {
     let mut kind = [0];
     receive.read_exact(&mut kind).await.ok()?;
     if kind == *b"u" {
@@ -85,6 +91,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
     } else {
         let mut head = &receive.read_to_end(8).await.ok()?[..];
         let mut zeros = head.try_get_u32().ok()? as usize;
+        compute(head.try_get_u32().ok()?, yields).await;
         while zeros > 0 {
             let piece = zeros.min(16_384);
             send.write_all(&[0; 16_384][..piece]).await.ok()?;
@@ -92,6 +99,21 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
         }
     }
     send.finish().ok()
+}
+
+/// Computes for this many microseconds, in steps.
+async fn compute(micros: u32, yields: bool) {
+    let mut left = Nanos::from_micros(micros.into());
+    while left > Nanos::ZERO {
+        let (began, step) = (clock::now(), left.min(STEP));
+        while clock::now().minus(began) < step {
+            std::hint::spin_loop();
+        }
+        left = left.minus(step);
+        if yields {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// Runs the work of TLS on threads of the lowest priority.
@@ -127,13 +149,14 @@ async fn answer_s2n(mut stream: BidirectionalStream) -> Option<()> {
     let (mut head, mut counted) = (Vec::new(), 0_u64);
     while let Some(chunk) = stream.receive().await.ok()? {
         counted += chunk.len() as u64;
-        head.extend_from_slice(&chunk[..chunk.len().min(5 - head.len().min(5))]);
+        head.extend_from_slice(&chunk[..chunk.len().min(9 - head.len().min(9))]);
     }
     let (kind, mut rest) = head.split_first()?;
     if *kind == b'u' {
         stream.send((counted - 1).to_be_bytes().to_vec().into()).await.ok()?;
     } else {
         let mut zeros = rest.try_get_u32().ok()? as usize;
+        compute(rest.try_get_u32().ok()?, false).await;
         while zeros > 0 {
             let piece = zeros.min(16_384);
             stream.send(vec![0; piece].into()).await.ok()?;

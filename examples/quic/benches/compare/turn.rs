@@ -17,11 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Established connections, each with a socket of its own.
-const CONNECTIONS: u32 = 100;
-
-/// How often each of them asks.
-const PERIOD: Duration = Duration::from_millis(50);
+/// What a light and a heavy request compute, in microseconds, if some are heavy.
+const COMPUTES: [u32; 2] = [10, 5_000];
 
 /// How long a client waits for the answer to a request. Later it is lost.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -42,8 +39,7 @@ const BULK: u32 = 64_000_000;
 const CLIENT_CPU_MAX: f64 = 0.85;
 
 /// The columns of [`Measured::row`].
-pub(crate) const HEAD: &str =
-    "server        per s  kem   asked  lost     p50     p99   p99.9  in time/s     h50     h99    CPU  client  MiB";
+pub(crate) const HEAD: &str = "server        per s  kem   asked  lost     p50     p99   p99.9   heavy  in time/s     h50     h99    CPU  client  MiB";
 
 /// How handshakes come.
 #[derive(Clone, Copy)]
@@ -53,7 +49,19 @@ pub(crate) enum Load {
     AtOnce(usize),
 }
 
+/// Requests of established connections.
+#[derive(Clone, Copy)]
+pub(crate) struct Asks {
+    /// Connections, each with a socket of its own.
+    pub(crate) connections: u32,
+    /// Requests per second of all connections together.
+    pub(crate) rate: f64,
+    /// Every Nth request is heavy; 0: none computes.
+    pub(crate) heavy_every: u32,
+}
+
 pub(crate) struct Turn {
+    pub(crate) asks: Asks,
     pub(crate) load: Load,
     pub(crate) length: Duration,
     pub(crate) groups: Groups,
@@ -68,6 +76,8 @@ type Took = (Nanos, Option<Nanos>);
 #[derive(Default)]
 pub(crate) struct Measured {
     requests: Vec<Took>,
+    /// The heavy requests. They are not in `requests`.
+    heavy: Vec<Took>,
     handshakes: Vec<Took>,
     /// The time in which what began is counted.
     counted: Nanos,
@@ -87,7 +97,7 @@ impl Turn {
             scope.spawn(|| {
                 run(async {
                     let mut clients = Vec::new();
-                    for _ in 0..CONNECTIONS {
+                    for _ in 0..self.asks.connections {
                         let client = server.client_of(self.groups);
                         clients.push((server.connect(&client).await, client));
                     }
@@ -99,7 +109,7 @@ impl Turn {
                     hurry();
                     let (used, began) = (used_by(server), clock::now());
                     begin.send(began).expect("the other thread waits for it");
-                    measured.requests = self.ask_all(began, &clients).await;
+                    [measured.requests, measured.heavy] = self.ask_all(began, &clients).await;
                     let passed = clock::now().minus(began);
                     let now = used_by(server);
                     measured.cpu = [0, 1].map(|part| (now[part] - used[part]) as f64 / passed.get() as f64);
@@ -115,24 +125,28 @@ impl Turn {
         let (from, to) = (self.length / PARTS, self.length - self.length / PARTS);
         let counts = |(began, _): &Took| *began >= from.into() && *began < to.into();
         measured.requests.retain(counts);
+        measured.heavy.retain(counts);
         measured.handshakes.retain(counts);
         Measured { counted: (to - from).into(), ..measured }
     }
 
-    /// Lets each client ask by the schedule.
-    async fn ask_all(&self, began: Nanos, clients: &[(quinn::Connection, Endpoint)]) -> Vec<Took> {
-        let count = CONNECTIONS * (self.length.as_millis() / PERIOD.as_millis()) as u32;
-        let mut due = schedule(began, (0..count).map(|number| PERIOD * number / CONNECTIONS));
-        let (mut asking, mut of) = (JoinSet::new(), clients.iter().cycle());
-        while let Some((intended, (connection, _))) = due.recv().await.zip(of.next()) {
-            let connection = connection.clone();
+    /// Lets each client ask by the schedule. Returns the light requests, then the heavy ones.
+    async fn ask_all(&self, began: Nanos, clients: &[(quinn::Connection, Endpoint)]) -> [Vec<Took>; 2] {
+        let Asks { rate, heavy_every, .. } = self.asks;
+        let count = (rate * self.length.as_secs_f64()) as u32;
+        let mut due = schedule(began, (0..count).map(move |n| Duration::from_secs_f64(f64::from(n) / rate)));
+        let (mut asking, mut of) = (JoinSet::new(), (0..).zip(clients.iter().cycle()));
+        while let Some((intended, (number, (connection, _)))) = due.recv().await.zip(of.next()) {
+            let (connection, is_heavy) = (connection.clone(), heavy_every > 0 && (number + 1) % heavy_every == 0);
+            let computes = if heavy_every > 0 { COMPUTES[usize::from(is_heavy)] } else { 0 };
             asking.spawn(async move {
-                let answer = timeout(ANSWER_MAX, try_ask(&connection, &request(100, 0))).await;
+                let answer = timeout(ANSWER_MAX, try_ask(&connection, &request(100, computes))).await;
                 let took = clock::now().minus(intended);
-                (intended.minus(began), answer.is_ok_and(|answer| answer.is_some()).then_some(took))
+                (is_heavy, (intended.minus(began), answer.is_ok_and(|answer| answer.is_some()).then_some(took)))
             });
         }
-        asking.join_all().await
+        let (heavy, light): (Vec<_>, Vec<_>) = asking.join_all().await.into_iter().partition(|(heavy, _)| *heavy);
+        [light, heavy].map(|all| all.into_iter().map(|(_, took)| took).collect())
     }
 
     /// Makes handshakes from the time on that `begun` tells. The thread has the lowest priority: so
@@ -190,12 +204,13 @@ impl Measured {
         let answered: Vec<_> = times(&self.requests);
         let lost = asked - answered.len();
         let [p50, p99, p999] = quantiles(answered, [0.5, 0.99, 0.999]);
+        let [heavy] = quantiles(times(&self.heavy), [0.5]);
         let [h50, h99] = quantiles(times(&self.handshakes), [0.5, 0.99]);
         let ([cpu, client], in_time, memory) = (self.cpu, self.handshakes(), self.memory_mib);
         let verdict = if client > CLIENT_CPU_MAX { "  INVALID: the client is slow" } else { "" };
         format!(
-            "{name:12} {rate:6.0}  {kem:3} {asked:7} {lost:5} {p50:7} {p99:7} {p999:7} {in_time:10.1} {h50:7} {h99:7} \
-             {cpu:6.3} {client:7.2} {memory:4}{verdict}{}",
+            "{name:12} {rate:6.0}  {kem:3} {asked:7} {lost:5} {p50:7} {p99:7} {p999:7} {heavy:7} {in_time:10.1} {h50:7} \
+             {h99:7} {cpu:6.3} {client:7.2} {memory:4}{verdict}{}",
             self.bulk
         )
     }
