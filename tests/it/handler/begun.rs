@@ -1,15 +1,13 @@
-//! Is work that a shard begins a request of its own: under the policy, beside the events of its
-//! shard, within a bound, and to its end?
+//! Is work that a shard begins a request of its own under the policy, beside the events of its
+//! shard? Has it a bound, and does it go on to its end?
 
-use forebay::metrics::SpawnEnd;
-use forebay::{Event, Out, Service};
 use support::prelude::*;
 
 /// The most work of shards that a server accepts for each worker.
 const MOST: usize = 256;
 
-/// 'w' begins work that ends once the gate opens, 'l' light work, and 'p' work that panics. Any other
-/// request is answered with the results so far. Work that finds no room is an `f`.
+/// 'w' begins work that ends once the gate opens, 'l' light work, and 'p' work that panics. Any
+/// other request is answered with the results so far. Work that finds no room is an `f`.
 struct Begins {
     gate: Arc<AtomicBool>,
     begun: Arc<AtomicU64>,

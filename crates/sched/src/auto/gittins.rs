@@ -9,7 +9,7 @@
 //! where `S` is the service time and `y` the cost of a yield. Serving the highest index first
 //! minimises the mean latency (Gittins 1979; Aalto, Ayesta and Righter 2009). While the index falls
 //! with age, requests that have run little should go first. If it rises with age, first come, first
-//! served is best for the mean latency. For the slowdown it may not be ([`super::predict`]).
+//! served is best for the mean latency. For the slowdown it may not be (`auto/predict.rs`).
 //!
 //! If the class is known, `S` is the service time of requests of that class.
 //!
