@@ -56,7 +56,9 @@ where
     #[inline(always)]
     pub(super) fn settle(&mut self, ran: Ran<J>) {
         let became_ready = self.spread();
-        self.end_uninterrupted(Some(ran.time()));
+        if self.turn.uninterrupted {
+            self.end_uninterrupted(Some(ran.time()));
+        }
         match ran {
             Ran::Ended { .. } => self.over(),
             Ran::Paused { job, resume, ran } => self.paused(job, resume, ran, became_ready),
@@ -196,15 +198,14 @@ where
         self.turn.uninterrupted
     }
 
-    /// Returns the permit, if the worker holds one, and wakes a worker for a job that waits for it.
-    /// `piece` is how long the work took; `None` if there was none.
-    #[inline(always)]
+    /// Returns the worker's permit, and wakes a worker for a job that waits for it. `piece` is how
+    /// long the work took; `None` if there was none.
+    #[cold]
     pub(super) fn end_uninterrupted(&mut self, piece: Option<Nanos>) {
-        if std::mem::take(&mut self.turn.uninterrupted) {
-            self.world.return_permit(piece);
-            if self.world.queue_len(UNINTERRUPTED) > 0 {
-                self.world.wake_for(self.policy, UNINTERRUPTED);
-            }
+        self.turn.uninterrupted = false;
+        self.world.return_permit(piece);
+        if self.world.queue_len(UNINTERRUPTED) > 0 {
+            self.world.wake_for(self.policy, UNINTERRUPTED);
         }
     }
 

@@ -85,7 +85,7 @@ where
             return Taken::Nothing;
         }
         let taken = self.world.take(Step::Queue(UNINTERRUPTED));
-        if matches!(taken, Taken::Nothing) {
+        if matches!(taken, Taken::Nothing) && self.turn.uninterrupted {
             self.end_uninterrupted(None);
         }
         taken

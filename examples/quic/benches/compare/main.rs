@@ -44,8 +44,8 @@ const SECONDS: u64 = 12;
 /// Clients that make handshakes one after another, to measure how many a server can make.
 const AT_ONCE: usize = 32;
 
-/// The servers. quinn also has two threads, or handshakes on a thread of the lowest priority, or
-/// computations that yield. s2n-quic has its TLS on a thread of the lowest priority.
+/// The servers. A second thread, handshakes on a thread of the lowest priority, and computations
+/// that yield are variants of quinn. The TLS of s2n-quic is on a thread of the lowest priority.
 const SERVERS: [&str; 6] = ["forebay", "quinn", "quinn-2", RIVAL, "quinn-yields", "s2n"];
 
 /// The server by whose handshakes loads are counted.
