@@ -1,6 +1,8 @@
 //! Is work that a shard begins a request of its own under the policy, beside the events of its
 //! shard? Has it a bound, and does it go on to its end?
 
+use forebay::metrics::SpawnEnd;
+use forebay::{Event, Out, Service};
 use support::prelude::*;
 
 /// The most work of shards that a server accepts for each worker.
