@@ -229,9 +229,9 @@ fn workers(to: &mut Vec<Family>, snapshot: &Snapshot) {
     let Gauges { parked_workers, throttled, .. } = &snapshot.gauges;
     let help = "Workers that park, as this process may use fewer CPUs than at its start";
     numbers(to, Gauge, "forebay_parked_workers", help, "", [("", *parked_workers as f64)]);
-    let help = "Longest recent piece of uninterrupted work";
-    let longest = snapshot.gauges.uninterrupted.map(|work| ("", work.longest.as_secs_f64()));
-    numbers(to, Gauge, "forebay_uninterrupted_longest_seconds", help, "", longest);
+    let help = "Longest recent piece of uninterrupted work; 0 before the first one";
+    let longest = snapshot.gauges.uninterrupted.map_or(0.0, |work| work.longest.as_secs_f64());
+    numbers(to, Gauge, "forebay_uninterrupted_longest_seconds", help, "", [("", longest)]);
     let help = "Scheduling periods in which the CPU quota of a cgroup of this process was used up";
     let periods = throttled.map(|(periods, _)| ("", periods as f64));
     numbers(to, Counter, "forebay_throttled_periods_total", help, "", periods);
