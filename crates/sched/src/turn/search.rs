@@ -41,10 +41,15 @@ where
     }
 
     /// Whether to look into no socket now: see
-    /// [`World::leaves_sockets`](super::World::leaves_sockets).
+    /// [`World::leaves_sockets`](super::World::leaves_sockets). A worker that finds a job in a
+    /// queue will not sleep, so it looks. Otherwise a job that gave way to a datagram would be the
+    /// next one again.
     #[inline]
     fn leaves_sockets(&mut self) -> bool {
-        self.world.leaves_sockets() && self.has_emptied_own() && self.engine.may_leave_sockets()
+        self.world.leaves_sockets()
+            && self.world.queued() == 0
+            && self.has_emptied_own()
+            && self.engine.may_leave_sockets()
     }
 
     /// Whether the kernel would tell of all datagrams that the worker's own socket holds.
