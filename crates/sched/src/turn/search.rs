@@ -41,13 +41,12 @@ where
     }
 
     /// Whether to look into no socket now: see
-    /// [`World::leaves_sockets`](super::World::leaves_sockets). A worker that finds a job in a
-    /// queue will not sleep, so it looks. Otherwise a job that gave way to a datagram would be the
-    /// next one again.
+    /// [`World::leaves_sockets`](super::World::leaves_sockets). Where jobs give way, one may wait
+    /// in a queue. Then the worker looks: otherwise that job would be the next one again.
     #[inline]
     fn leaves_sockets(&mut self) -> bool {
         self.world.leaves_sockets()
-            && self.world.queued() == 0
+            && (self.world.queued() == 0 || !self.policy.watches())
             && self.has_emptied_own()
             && self.engine.may_leave_sockets()
     }
