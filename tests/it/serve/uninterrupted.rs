@@ -61,3 +61,18 @@ fn a_long_request_with_far_checkpoints_steps_aside() {
         assert_eq!(long.receive_within(Nanos::ZERO), None, "{policy}: it did not step aside");
     }
 }
+
+// Does a request that gives way let the datagram go first? Method: datagrams come one by one, so
+// that the worker learns to sleep without a look into its socket. Then a long request yields once
+// for a short one. If the worker took the long one again, it would yield at each checkpoint.
+#[test]
+fn what_gives_way_is_not_the_next_job() {
+    let settings = [("policy", "levels"), ("workers", "1"), ("slice", "1ms"), ("wait", "park")];
+    let (server, script) = run_scripted(&settings);
+    (0..20).for_each(|_| assert_eq!(status_at(server.udp), Status::Ok));
+    Client::new(server.udp).request(1, Nanos::from_secs(10), &[Act::Step as u8]);
+    await_until(|| script.begun() == 21, "the long one does not begin");
+    assert_eq!(status_at(server.udp), Status::Ok);
+    let yields = metric(&server.metrics(), "forebay_continuations_total{reason=\"yield\"}");
+    assert!(yields < 100.0, "{yields}");
+}

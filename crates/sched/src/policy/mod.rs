@@ -260,6 +260,16 @@ impl Policy {
         }
     }
 
+    /// Whether the queues hold jobs that have begun. Where received jobs wait in a queue too, the
+    /// jobs of that queue do not count.
+    pub(crate) fn has_begun_queued(&self, view: &impl View) -> bool {
+        let fresh = match self.fresh {
+            Fresh::QueueUpTo(_) | Fresh::ByLevel { in_order: true } => view.queue_len(INGRESS),
+            Fresh::Own | Fresh::OwnUpTo(_) | Fresh::ByPool | Fresh::ByLevel { in_order: false } => 0,
+        };
+        view.queued() > fresh
+    }
+
     /// Whether workers of `pool` receive from their own sockets.
     pub fn receives_own(&self, pool: PoolId) -> bool {
         self.looks_at(pool, &[SearchPlace::ReceiveOwn, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])

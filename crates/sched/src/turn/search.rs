@@ -41,12 +41,13 @@ where
     }
 
     /// Whether to look into no socket now: see
-    /// [`World::leaves_sockets`](super::World::leaves_sockets). Where jobs give way, one may wait
-    /// in a queue. Then the worker looks: otherwise that job would be the next one again.
+    /// [`World::leaves_sockets`](super::World::leaves_sockets). A worker that finds a begun job in
+    /// a queue will not sleep, so it looks first. Otherwise a job that has given way to a datagram
+    /// would be the next one again.
     #[inline]
     fn leaves_sockets(&mut self) -> bool {
         self.world.leaves_sockets()
-            && (self.world.queued() == 0 || !self.policy.watches())
+            && !self.policy.has_begun_queued(self.world)
             && self.has_emptied_own()
             && self.engine.may_leave_sockets()
     }
