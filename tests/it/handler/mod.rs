@@ -1,7 +1,5 @@
 //! What a handler is promised.
 
-mod aside;
-mod begun;
 mod flows;
 mod fork;
 mod handler_api;
@@ -15,3 +13,4 @@ mod sends;
 mod shards;
 mod tickets;
 mod waits;
+mod work;

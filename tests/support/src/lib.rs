@@ -8,20 +8,19 @@ pub mod client;
 pub mod cpu;
 pub mod erased;
 mod fates;
-pub mod generator;
 pub mod golden;
 pub mod held;
 pub mod http;
 pub mod network;
 pub mod pages;
-pub mod place;
-pub mod process;
-pub mod program;
+mod programs;
 pub mod raw;
 pub mod script;
 pub mod scripted;
 pub mod skip;
 pub mod stream;
+
+pub use programs::{generator, place, process, program};
 
 /// The names that most tests use: `use support::prelude::*;`.
 pub mod prelude {

@@ -1,74 +1,38 @@
 //! Is work that a shard begins a request of its own under the policy, beside the events of its
 //! shard? Has it a bound, and does it go on to its end?
 
+use super::Begins;
+use forebay::Out;
 use forebay::metrics::SpawnEnd;
-use forebay::{Event, Out, Service};
 use support::prelude::*;
 
 /// The most work of shards that a server accepts for each worker.
 const MOST: usize = 256;
 
-/// 'w' begins work that ends once the gate opens, 'l' light work, and 'p' work that panics. Any
-/// other request is answered with the results so far. Work that finds no room is an `f`.
-struct Begins {
-    gate: Arc<AtomicBool>,
-    begun: Arc<AtomicU64>,
-}
-
-impl Begins {
-    fn begin(&self, kind: u8, out: &Out<'_, u8>) -> bool {
-        let (gate, begun) = (Arc::clone(&self.gate), Arc::clone(&self.begun));
-        let work = async move {
-            begun.fetch_add(1, Ordering::SeqCst);
-            match kind {
-                b'p' => std::panic::resume_unwind(Box::new(())),
-                b'w' => {
-                    while !gate.load(Ordering::SeqCst) {
-                        checkpoint().await;
-                    }
+/// Begins work for 'w', which ends once the gate opens, for 'l', which ends at once, and for 'p',
+/// which panics.
+fn begin(gate: &Arc<AtomicBool>, begun: &Arc<AtomicU64>, kind: u8, out: &Out<'_, u8>) -> Option<bool> {
+    let (gate, begun) = (Arc::clone(gate), Arc::clone(begun));
+    let work = async move {
+        begun.fetch_add(1, Ordering::SeqCst);
+        match kind {
+            b'p' => std::panic::resume_unwind(Box::new(())),
+            b'w' => {
+                while !gate.load(Ordering::SeqCst) {
+                    checkpoint().await;
                 }
-                _ => {}
             }
-            kind
-        };
-        out.spawn(work).is_ok()
-    }
-}
-
-impl Service for Begins {
-    type Ticket = ();
-    type Shard = Vec<u8>;
-    type Message = u8;
-
-    const SHARDS: usize = 1;
-
-    fn shard(&self, _: usize) -> Vec<u8> {
-        Vec::new()
-    }
-
-    async fn handle(&self, ended: &mut Vec<u8>, event: Event<'_, (), u8>, out: &mut Out<'_, u8>) {
-        match event {
-            Event::Datagram(request) => match request.bytes()[0] {
-                kind @ (b'w' | b'l' | b'p') => {
-                    if !self.begin(kind, out) {
-                        ended.push(b'f');
-                    }
-                }
-                _ => {
-                    let _ = out.reply().put(b"=");
-                    let _ = out.reply().put(ended);
-                }
-            },
-            Event::Message(result) => ended.push(result),
-            Event::Panicked => ended.push(b'!'),
             _ => {}
         }
-    }
+        kind
+    };
+    matches!(kind, b'w' | b'l' | b'p').then(|| out.spawn(work).is_ok())
 }
 
 fn start(policy: &str, workers: &str) -> (Running, Arc<AtomicBool>, Arc<AtomicU64>) {
     let (gate, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let service = Begins { gate: Arc::clone(&gate), begun: Arc::clone(&begun) };
+    let (opens, begins) = (Arc::clone(&gate), Arc::clone(&begun));
+    let service = Begins(move |kind: u8, out: &Out<'_, u8>| begin(&opens, &begins, kind, out));
     (Running::on(bound(&[("policy", policy), ("workers", workers)]), service), gate, begun)
 }
 
@@ -111,6 +75,7 @@ fn work_of_shards_has_a_bound() {
     while ended(&client) == "=" {
         client.send(b"w").expect("the server's port is open");
         sent += 1;
+        assert!(sent <= MOST + 1, "there is no bound");
     }
     assert_eq!((sent, ended(&client)), (MOST + 1, "=f".to_owned()));
     gate.store(true, Ordering::SeqCst);

@@ -1,8 +1,9 @@
 //! Does work aside (on a helper thread) block neither a worker nor a shard, and does its result
 //! come back?
 
+use super::Begins;
+use forebay::Out;
 use forebay::handler::aside;
-use forebay::{Event, Out, Service};
 use std::sync::mpsc::{Receiver, channel};
 use support::prelude::*;
 
@@ -55,37 +56,13 @@ fn a_request_whose_work_is_aside_keeps_no_worker() {
     server.ends_as(fates! { received: 4, answered: 3, failed: 1 }, "levels");
 }
 
-/// 'w' and 'p' begin work aside. Any other request is answered with the results so far.
-struct Apart(Waits);
-
-impl Service for Apart {
-    type Ticket = ();
-    type Shard = Vec<u8>;
-    type Message = u8;
-
-    const SHARDS: usize = 1;
-
-    fn shard(&self, _: usize) -> Vec<u8> {
-        Vec::new()
-    }
-
-    async fn handle(&self, made: &mut Vec<u8>, event: Event<'_, (), u8>, out: &mut Out<'_, u8>) {
-        match event {
-            Event::Datagram(request) => match request.bytes()[0] {
-                b'w' => {
-                    let waits = self.0.clone();
-                    assert!(out.aside(move || waits.work()).is_ok(), "there is room");
-                }
-                b'p' => assert!(out.aside(|| -> u8 { std::panic::resume_unwind(Box::new(())) }).is_ok()),
-                _ => {
-                    let _ = out.reply().put(b"=");
-                    let _ = out.reply().put(made);
-                }
-            },
-            Event::Message(result) => made.push(result),
-            Event::Panicked => made.push(b'!'),
-            _ => {}
-        }
+/// Begins work aside for 'w' and 'p'.
+fn begin(waits: &Waits, kind: u8, out: &Out<'_, u8>) -> Option<bool> {
+    let waits = waits.clone();
+    match kind {
+        b'w' => Some(out.aside(move || waits.work()).is_ok()),
+        b'p' => Some(out.aside(|| -> u8 { std::panic::resume_unwind(Box::new(())) }).is_ok()),
+        _ => None,
     }
 }
 
@@ -94,7 +71,8 @@ fn a_shard_serves_others_while_its_work_is_aside() {
     let (release, held) = channel();
     let waits = Waits(Arc::new((AtomicBool::new(false), Mutex::new(held))));
     let began = Arc::clone(&waits.0);
-    let server = Running::on(bound(&[("policy", "levels"), ("workers", "1")]), Apart(waits));
+    let service = Begins(move |kind: u8, out: &Out<'_, u8>| begin(&waits, kind, out));
+    let server = Running::on(bound(&[("policy", "levels"), ("workers", "1")]), service);
     let client = client(&server);
     client.send(b"w...").expect("the server's port is open");
     await_until(|| began.0.load(Ordering::SeqCst), "a helper begins");

@@ -1,8 +1,8 @@
 //! Servers that hand over to one another, and sockets that servers share.
 
-use super::listen;
 use super::process::{Forebay, ended};
 use super::program::FOREBAY;
+use crate::listen;
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;

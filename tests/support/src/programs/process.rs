@@ -1,8 +1,8 @@
 //! The built binary as a child process, alone or with a settings file. Dropping it kills it.
 
-use super::http::config;
 use super::program::{FOREBAY, built};
-use super::{await_until, listen};
+use crate::http::config;
+use crate::{await_until, listen};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;

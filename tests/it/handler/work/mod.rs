@@ -1,0 +1,40 @@
+//! Work that requests and shards give away: to helper threads ([`aside`]), or to the workers as a
+//! request of its own ([`begun`]).
+
+mod aside;
+mod begun;
+
+use forebay::{Event, Out, Service};
+
+/// A service with one shard, which begins work by `begin` for the kinds of requests that this knows.
+/// `begin` returns `None` for any other request, which is answered with the results so far. '!'
+/// stands for a panic, and 'f' for work without room.
+struct Begins<B>(B);
+
+impl<B: Fn(u8, &Out<'_, u8>) -> Option<bool> + Sync> Service for Begins<B> {
+    type Ticket = ();
+    type Shard = Vec<u8>;
+    type Message = u8;
+
+    const SHARDS: usize = 1;
+
+    fn shard(&self, _: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    async fn handle(&self, ended: &mut Vec<u8>, event: Event<'_, (), u8>, out: &mut Out<'_, u8>) {
+        match event {
+            Event::Datagram(request) => match (self.0)(request.bytes()[0], out) {
+                Some(true) => {}
+                Some(false) => ended.push(b'f'),
+                None => {
+                    let _ = out.reply().put(b"=");
+                    let _ = out.reply().put(ended);
+                }
+            },
+            Event::Message(result) => ended.push(result),
+            Event::Panicked => ended.push(b'!'),
+            _ => {}
+        }
+    }
+}
