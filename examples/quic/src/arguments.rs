@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 
-    /// Microseconds that the event of a packet computes for a stream, before a request of its own
+    /// Microseconds that the event of a packet computes for streams, before a request of its own
     /// does.
     #[arg(long, default_value = "20", value_name = "MICROSECONDS")]
     compute_here: u32,

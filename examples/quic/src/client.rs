@@ -37,7 +37,7 @@ pub struct Maker {
     pub endpoint: EndpointConfig,
     /// The certificate, and the limits of connections.
     pub server: Arc<ServerConfig>,
-    /// How long the event of a packet computes for a stream.
+    /// How long the event of a packet computes for streams.
     pub compute_here: Nanos,
 }
 
@@ -242,6 +242,7 @@ impl Client {
     pub async fn react(&mut self, maker: &Maker, place: u16, out: &mut Out<'_>) -> bool {
         let first = self.first;
         let Some(connection) = self.protocol.as_mut().and_then(|protocol| protocol.connection()) else { return true };
+        let mut here = maker.compute_here;
         let has_room = loop {
             while let Some(event) = connection.poll() {
                 match event {
@@ -250,7 +251,7 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.streams.advance_one(connection, maker.compute_here).await {
+            match self.streams.advance_one(connection, &mut here).await {
                 Advanced::One => {}
                 Advanced::All => break true,
                 Advanced::Computes(computation) => {

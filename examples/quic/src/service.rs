@@ -65,7 +65,7 @@ impl Quic {
         Quic { maker, connections_max, retry_from, counts: Counts::default() }
     }
 
-    /// The same, where the event of a packet computes for a stream for this long.
+    /// The same, where the event of a packet computes for streams for this long.
     #[must_use]
     pub fn computing_here(self, compute_here: Nanos) -> Quic {
         let maker = Arc::new(Maker { compute_here, ..(*self.maker).clone() });

@@ -30,7 +30,7 @@ const BURN_MAX: Nanos = Nanos::from_millis(100);
 pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The time between two checkpoints of a computation.
-const BURN_STEP: Nanos = Nanos::from_micros(10);
+const BURN_STEP: Nanos = Nanos::from_micros(20);
 
 /// The content of an answer to `r`.
 static ZEROS: [u8; 16_384] = [0; 16_384];
@@ -116,9 +116,9 @@ impl Streams {
     }
 
     /// Lets the next stream read and write, as far as it may. If this is dropped half-way, the next
-    /// call continues it. It computes `here` of an answer. So a light request costs no more than
-    /// its work, and a heavy one holds up no packet for long.
-    pub async fn advance_one(&mut self, connection: &mut Connection, here: Nanos) -> Advanced {
+    /// call continues it. It computes for up to `here`, and lowers it. So a light request costs no
+    /// more than its work, and heavy ones hold up no packet for long.
+    pub async fn advance_one(&mut self, connection: &mut Connection, here: &mut Nanos) -> Advanced {
         let Some(id) = self.ready.front().copied() else { return Advanced::All };
         let rest = self.advance(connection, id, here).await;
         self.ready.pop_front();
@@ -159,7 +159,7 @@ impl Streams {
     }
 
     /// Lets a stream read and write. Returns how long another request must compute for it.
-    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: Nanos) -> Option<Nanos> {
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: &mut Nanos) -> Option<Nanos> {
         let stream = self.open.get_mut(&id).filter(|stream| stream.away.is_none())?;
         let next = stream.advance(connection, id, here).await;
         // If the client has reset or stopped a stream, it is already partly closed.
@@ -180,16 +180,18 @@ impl Streams {
 impl Stream {
     /// Reads and writes until the stream must wait. It reads only after it has written all that it
     /// holds, so the client's window bounds its memory.
-    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: Nanos) -> Next {
+    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: &mut Nanos) -> Next {
         loop {
-            let mut here = here.min(self.computes);
-            while here > Nanos::ZERO {
-                let step = burn(here);
-                (here, self.computes) = (here.minus(step), self.computes.minus(step));
-                checkpoint().await;
-            }
-            if self.computes > Nanos::ZERO {
-                return Next::Computes(self.computes);
+            while self.computes > Nanos::ZERO {
+                if *here == Nanos::ZERO {
+                    return Next::Computes(self.computes);
+                }
+                let step = burn(self.computes.min(*here));
+                (*here, self.computes) = (here.minus(step), self.computes.minus(step));
+                // Not at the end: an event that waits behind heavy work holds up its shard.
+                if self.computes.min(*here) > Nanos::ZERO {
+                    checkpoint().await;
+                }
             }
             while !self.held.is_empty() || self.zeros > 0 {
                 if self.held.is_empty() {
@@ -219,7 +221,6 @@ impl Stream {
                     }
                 }
             }
-            checkpoint().await;
         }
     }
 

@@ -104,7 +104,8 @@ async fn crowd(server: &Server, signature: f64) {
     let mut waiting: f64 = 0.0;
     for (number, datagrams) in crowd.iter().enumerate() {
         datagrams.iter().for_each(|datagram| _ = sender.send_to(datagram, server.address));
-        if number % 10 == 0 {
+        // So many fit a receive buffer, and they come faster than a signature takes.
+        if number % 30 == 0 {
             assert_eq!(ask(&connection, b"estill here").await, Ok(b"still here".to_vec()));
             waiting = waiting.max(server.metric("forebay_helper_oldest_seconds{state=\"waiting\"}"));
         }
@@ -121,7 +122,7 @@ async fn crowd(server: &Server, signature: f64) {
     // estimate may add half as much.
     let takes = helpers.as_secs_f64() + 0.75;
     assert!(begun * signature <= takes, "{told}");
-    assert!(begun + retried + refused > 550.0 && refused > 0.0, "{told}");
+    assert!(begun + retried + refused > 550.0 && retried + refused > 0.0, "{told}");
     // Helpers refuse what would wait for half a second, and the door refuses sooner. It refuses
     // nothing before work waits for a tenth of a second. A look at the waits may come before that.
     assert!(too_late < 0.5 && waiting > 0.05, "{told}");

@@ -6,7 +6,7 @@ mod begun;
 
 use forebay::{Event, Out, Service};
 
-/// A service with one shard, which begins work by `begin` for the kinds of requests that this knows.
+/// A service with one shard, which begins work by `begin` for the kinds of requests that it knows.
 /// `begin` returns `None` for any other request, which is answered with the results so far. '!'
 /// stands for a panic, and 'f' for work without room.
 struct Begins<B>(B);
