@@ -47,7 +47,7 @@ use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
 use net::{AddressFilter, Credit, HostAddresses, Io, KernelLink, Socket, SourcePrefix};
 use runtime::activity::Activity;
-use runtime::continuation::WaitSlot;
+use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::queue::ObjectPool;
 use runtime::samples::Samples;
 use runtime::{Shared, Wait};
@@ -60,7 +60,7 @@ use server::path::job::{Job, Slot, WaitSlots};
 use server::path::packet::{Packet, PacketBody};
 use server::path::repeats::Repeats;
 use server::path::serving::{Make, Serving};
-use shards::{Bounds, Spawning};
+use shards::Bounds;
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -89,19 +89,26 @@ impl Handler for Small {
 /// Serves `count` requests on this thread under `policy`; returns the time that it takes.
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let packets = ObjectPool::new(PACKETS, |number| PacketBody::new(number, 2_048));
-    let spawning = Arc::new(Spawning::new(1, PACKETS));
+    let outside = Arc::new(Outside::new(PACKETS + 1));
     let serving = Serving::new(
         handler,
-        &spawning,
+        &outside,
         &[(Ipv4Addr::LOCALHOST, 9_000).into()],
         Credit::new(1, 0, SourcePrefix::NETWORK),
-        Bounds { packets: PACKETS, set_aside: 64, set_aside_of_shard: SET_ASIDE_OF_SHARD, sockets: 1, workers: 1 },
+        Bounds {
+            packets: PACKETS,
+            set_aside: 64,
+            set_aside_of_shard: SET_ASIDE_OF_SHARD,
+            sockets: 1,
+            workers: 1,
+            begun: 0,
+        },
     );
-    dispatched((&serving, &spawning), policy, &packets, request, batch, count, serving.make())
+    dispatched((&serving, &outside), policy, &packets, request, batch, count, serving.make())
 }
 
 fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
-    (serving, spawning): (&Serving<'s, '_, H>, &Arc<Spawning>),
+    (serving, outside): (&Serving<'s, '_, H>, &Arc<Outside>),
     policy: PolicyName,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     request: &[u8],
@@ -109,7 +116,7 @@ fn dispatched<'s, H: Handler, M: Make<Packet<'s, H::Ticket>>>(
     count: usize,
     make: M,
 ) -> Duration {
-    let (runtime_id, outside) = (spawning.runtime_id, &spawning.outside);
+    let runtime_id = new_runtime_id();
     let slots =
         ObjectPool::new(PACKETS + 1, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, outside)));
     let sockets = [Socket::new(request, count, batch)];

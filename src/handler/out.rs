@@ -1,10 +1,11 @@
 //! What a service can do in an event beside its reply: timers, messages, datagrams, work aside, and
 //! state for a successor.
 
-use super::{Event, Full, Reply};
+use super::{Admitted, Event, Full, Reply};
+use crate::fate::Fate;
 use crate::runtime::continuation::help;
 use crate::shards::outgoing::{self, SendError, Transmit, Way};
-use crate::shards::{Events, Origin};
+use crate::shards::{Events, NoResult, Terms};
 use crate::time::clock;
 use std::any::Any;
 use std::convert::Infallible;
@@ -70,7 +71,7 @@ impl<'a, M: Send + 'static> Out<'a, M> {
 
     /// Runs `work` on a helper thread, as [`aside`](super::aside) does, while the shard handles
     /// other events. The result arrives as an [`Event::Message`], even if many messages wait. If
-    /// `work` panics, an [`Event::Panicked`] arrives.
+    /// `work` panics, an [`Event::Unfinished`] arrives.
     ///
     /// # Errors
     /// [`Full`] with `work`, if it would [wait](super::aside_wait) for half a second or longer. The
@@ -84,16 +85,13 @@ impl<'a, M: Send + 'static> Out<'a, M> {
         let events = Arc::clone(events);
         let helped = help(work, move |made| match made {
             Ok(made) => events.report(shard, Box::new(made)),
-            Err(_) => events.report(shard, Box::new(WorkPanicked)),
+            Err(_) => events.report(shard, Box::new(NoResult { key: 0, fate: Fate::Failed })),
         });
         helped.map(drop).map_err(Full)
     }
 
-    /// Begins `work` on the workers, as a request of its own, while the shard handles other events.
-    /// The policy treats it as a fresh request: light work goes before heavy work, and a shard that
-    /// begins heavy work is not held up. It may pass checkpoints, hop, fork and wait, as a handler
-    /// does. The result arrives as an [`Event::Message`], even if many messages wait. If `work`
-    /// panics or is broken off, an [`Event::Panicked`] arrives. `forebay_spawned_total` counts it.
+    /// Begins `work` as a request of its own, while the shard handles other events; see
+    /// [`Out::begin`]. It has class 0, no deadline and no client, and its key is 0.
     ///
     /// ```
     /// use forebay::{Event, Out, Service};
@@ -126,21 +124,79 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     /// ```
     ///
     /// # Errors
-    /// [`Full`] with `work`, if 256 pieces for each worker are under way, the server stops, or the
-    /// service has no shards.
+    /// As [`Out::begin`].
     pub fn spawn<W>(&self, work: W) -> Result<(), Full<W>>
     where
         W: Future<Output = M> + Send + 'static,
     {
+        self.begin(0, None, Admitted::new(()).validated(true), work)
+    }
+
+    /// Begins a request that no datagram brought, such as one that came over a connection of the
+    /// shard. It runs on any worker while the shard handles other events.
+    ///
+    /// The policy treats it as a fresh request: light ones go before heavy ones. `admitted` has its
+    /// class, deadline, expected CPU time and identity. It may pass checkpoints, hop, fork and
+    /// wait, as a handler does. Overload may shed it, and `source`, the client that it is for, has
+    /// its share of the server. It is counted and measured as a request without a reply: it ends
+    /// as `handled`, or with the fate of what ended it. Flow, shard and length of the reply do not
+    /// matter.
+    ///
+    /// The result of `work` arrives as an [`Event::Message`], even if many messages wait. If there
+    /// is no result, an [`Event::Unfinished`] with `key` arrives.
+    ///
+    /// ```
+    /// use forebay::handler::Transmit;
+    /// use forebay::{Admitted, Event, Out, Service, checkpoint};
+    /// use std::net::SocketAddr;
+    /// use std::time::Duration;
+    ///
+    /// /// A datagram has several questions of a byte each. They are answered one by one, as they end.
+    /// struct Questions;
+    ///
+    /// impl Service for Questions {
+    ///     type Ticket = ();
+    ///     type Shard = ();
+    ///     type Message = (SocketAddr, [u8; 2]);
+    ///
+    ///     fn shard(&self, _: usize) {}
+    ///
+    ///     async fn handle(&self, (): &mut (), event: Event<'_, (), Self::Message>, out: &mut Out<'_, Self::Message>) {
+    ///         match event {
+    ///             Event::Datagram(request) => {
+    ///                 let peer = request.peer();
+    ///                 for question in request.bytes().iter().copied() {
+    ///                     let answer = async move {
+    ///                         for _ in 0..question {
+    ///                             checkpoint().await; // others may be waiting
+    ///                         }
+    ///                         (peer, [question, 1])
+    ///                     };
+    ///                     let admitted = Admitted::new(()).deadline(Duration::from_millis(100));
+    ///                     let _ = out.begin(question.into(), Some(peer), admitted, answer);
+    ///                 }
+    ///             }
+    ///             Event::Message((peer, answer)) => {
+    ///                 let _ = out.send(peer, Transmit::new(&answer));
+    ///             }
+    ///             Event::Unfinished { key, fate } => tracing::debug!(key, fate = fate.name(), "no answer"),
+    ///             _ => {}
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Full`] with `work`, if 256 such requests for each worker are under way, the server stops,
+    /// or the service has no shards.
+    pub fn begin<W>(&self, key: u64, source: Option<SocketAddr>, admitted: Admitted, work: W) -> Result<(), Full<W>>
+    where
+        W: Future<Output = M> + Send + 'static,
+    {
         let Some((events, shard)) = self.events else { return Err(Full(work)) };
-        let Ok(entered) = events.spawning.enter(Origin::Shard) else { return Err(Full(work)) };
-        let mut unanswered = Unanswered { events: Arc::clone(events), shard, result: None };
-        events.spawning.put(entered, async move {
-            // Moves the whole value in. What ends the work early drops it, and so tells the shard.
-            let unanswered = &mut unanswered;
-            unanswered.result = Some(Box::new(work.await));
-        });
-        Ok(())
+        let Admitted { class, deadline, cost, validated, identity, .. } = admitted;
+        let terms = Terms { source, validated, class, identity, deadline, cost };
+        events.begin(shard, key, terms, work).map_err(Full)
     }
 
     /// Sends datagrams beside the reply, to any address, from any event. They leave with the
@@ -189,35 +245,25 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     }
 }
 
-/// Stands in for the result of work that panicked, or was broken off.
-struct WorkPanicked;
-
-/// Work of a shard that has not ended. When dropped, it tells the shard how the work ended.
-struct Unanswered {
-    events: Arc<Events>,
-    shard: u32,
-    result: Option<Box<dyn Any + Send>>,
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        let result = self.result.take().unwrap_or_else(|| Box::new(WorkPanicked));
-        self.events.report(self.shard, result);
-    }
-}
-
 /// What a shard of the predecessor handed over, on its way to the shard.
 pub(crate) struct Inherited(pub(crate) Vec<u8>);
 
 /// The event of what waits for a shard. Queues know no type of message, because a server has one.
 pub(crate) fn event_of<'a, T, M: 'static>(message: Box<dyn Any + Send>) -> Event<'a, T, M> {
-    message.downcast().map(|message| Event::Message(*message)).unwrap_or_else(|other| match other.downcast() {
+    let other = match message.downcast() {
+        Ok(message) => return Event::Message(*message),
+        Err(other) => other,
+    };
+    match other.downcast() {
         Ok(inherited) => {
             let Inherited(state) = *inherited;
             Event::HandedOver(state)
         }
-        Err(_) => Event::Panicked,
-    })
+        Err(other) => {
+            let NoResult { key, fate } = *other.downcast().expect("nothing else waits for a shard");
+            Event::Unfinished { key, fate }
+        }
+    }
 }
 
 /// Sends messages to the shards of a running service, from any thread. Cheap to clone.
@@ -268,6 +314,16 @@ impl<M: Send + 'static> Teller<M> {
     /// To the shards with these `events`; to none, if the service has no shards.
     pub(crate) fn new(events: Option<&Arc<Events>>) -> Teller<M> {
         Teller { events: events.map(Arc::clone), messages: PhantomData }
+    }
+
+    /// Wakes the shard with this number, modulo [`Service::SHARDS`](super::Service::SHARDS), which
+    /// then gets an [`Event::Woken`]. Wakes that come before that event are one, so there is always
+    /// room. Use it if the shard then looks into a queue of its own. A service without shards has
+    /// none to wake, and a server that has ended wakes none.
+    pub fn wake(&self, shard: usize) {
+        if let Some(events) = &self.events {
+            events.wake_shard(shard);
+        }
     }
 
     /// Sends `message` to the shard with this number, modulo

@@ -2,7 +2,7 @@
 
 use super::hooks::hooks;
 use super::{Admitted, Arrival, Handler, Out, Rejected, Reply, Request, Served, Teller, Unserved};
-use crate::fate::{self, CLASSES};
+use crate::fate::{self, CLASSES, Fate};
 use crate::sched::bounds::SET_ASIDE_OF_SHARD;
 use crate::shards::Sharded;
 use std::convert::Infallible;
@@ -62,7 +62,7 @@ pub trait Service: Sync {
     type Shard: Send;
 
     /// What shards are [told](Teller::tell), also the results of work that they
-    /// begin ([`Out::spawn`], [`Out::aside`]).
+    /// begin ([`Out::begin`], [`Out::spawn`], [`Out::aside`]).
     /// `enum`s tell kinds of messages apart. [`Infallible`](std::convert::Infallible) stands for
     /// none.
     type Message: Send + 'static;
@@ -146,11 +146,18 @@ pub enum Event<'a, T = (), M = Infallible> {
         /// The time to which it was set.
         due: Instant,
     },
+    /// The shard was woken; see [`Teller::wake`].
+    Woken,
     /// A message to the shard; see [`Teller::tell`](Teller::tell).
     Message(M),
-    /// Work of [`Out::aside`] or [`Out::spawn`] panicked, or was broken off. Its result does not
-    /// come.
-    Panicked,
+    /// A request of [`Out::begin`] or [`Out::spawn`] ended without a result, or work of
+    /// [`Out::aside`] panicked.
+    Unfinished {
+        /// The key that the shard gave it in [`Out::begin`]; otherwise 0.
+        key: u64,
+        /// How it ended.
+        fate: Fate,
+    },
     /// What this shard of the predecessor [handed over](Out::hand_over).
     HandedOver(Vec<u8>),
     /// The server starts; see [`Service::HEARS_START`].

@@ -293,9 +293,9 @@ impl Server {
         let packet = |number| PacketBody::new(number, config.datagram_max);
         let packets = made("a ticket", || ObjectPool::new(count, packet))?;
         let credit = Credit::new(config.amplification, config.amplification_allowance, config.source_prefix);
-        let spawning = &self.start.bound.spawning.0;
+        let outside = &self.start.bound.spawning.0.outside;
         let bounds = sizes::shards(config, H::ROOM, self.start.bound.listening.group.sockets.len());
-        let requests = made("a shard", || Serving::new(handler, spawning, self.udp_addresses(), credit, bounds))?;
+        let requests = made("a shard", || Serving::new(handler, outside, self.udp_addresses(), credit, bounds))?;
         made("its start", || handler.started(&Teller::new(requests.room.reached())))?;
         let mut ending = Ending::default();
         let report = life::run::run::<C, _, _>(self.start, &requests, &packets, requests.make(), serving, &mut ending);

@@ -10,7 +10,7 @@ use crate::metrics::{CLASS_BYTES, Track, UnfinishedRequests};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched;
-use crate::sched::bounds::{WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
+use crate::sched::bounds::{BEGUN_PER_WORKER, WAITING_PER_WORKER, packets_per_worker, set_aside_per_worker};
 use crate::server::path::packet::{Packet, PacketBody};
 use crate::shards::{Bounds, Turns};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -59,6 +59,7 @@ pub(super) fn shards(config: &Config, room: usize, sockets: usize) -> Bounds {
         set_aside_of_shard: room.min(u16::MAX.into()),
         sockets,
         workers: config.workers + 1,
+        begun: config.workers * BEGUN_PER_WORKER,
     }
 }
 

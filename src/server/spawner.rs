@@ -1,11 +1,15 @@
 //! Work from outside the sockets: threads and tasks of the program put it on the server's workers.
 
-use crate::runtime::continuation::{AbortCause, Child, ChildState, block_on};
-use crate::shards::{NoRoom, Origin, Spawning};
+use crate::metrics::SpawnEnd;
+use crate::runtime::continuation::{
+    AbortCause, AnyChild, Child, ChildState, Outside, Ready, block_on, lock, new_runtime_id,
+};
+use crate::sched::bounds::{SPAWNED_PER_WORKER, WAITING_PER_WORKER};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 
 /// Puts work on the workers of a server, from any thread, for example work that is too long for the
@@ -57,11 +61,29 @@ impl Spawner {
         W: Future + Send + 'static,
         W::Output: Send + 'static,
     {
-        match self.spawning.enter(Origin::Thread) {
-            Ok(entered) => Ok(Spawned { child: self.spawning.put(entered, work) }),
-            Err(NoRoom::Full) => Err(SpawnError::Full(work)),
-            Err(NoRoom::Stopping) => Err(SpawnError::Stopping(work)),
+        let spawning = &self.spawning;
+        let entered = match spawning.enter() {
+            Ok(entered) => entered,
+            Err(refused) => return Err(refused(work)),
+        };
+        let counted = async move {
+            // Moves the whole value in, not only the field.
+            let mut entered = entered;
+            let value = work.await;
+            entered.finished = true;
+            value
+        };
+        let child = Child::spawned(spawning.runtime_id, &spawning.outside, Box::pin(counted));
+        let mut state = lock(&spawning.state);
+        state.accepted.push(Arc::downgrade(&child) as _);
+        let ended = state.ended;
+        drop(state);
+        spawning.outside.put(Ready::Spawned(Arc::clone(&child) as _));
+        // Either this thread sees that the server has ended, or the server finds the work.
+        if ended {
+            spawning.abort_rest();
         }
+        Ok(Spawned { child })
     }
 }
 
@@ -142,6 +164,78 @@ impl<T> fmt::Debug for Spawned<T> {
     }
 }
 
+/// What a server and its spawners share.
+pub(super) struct Spawning {
+    pub(super) runtime_id: u64,
+    pub(super) outside: Arc<Outside>,
+    most: usize,
+    state: Mutex<SpawnState>,
+}
+
+#[derive(Default)]
+struct SpawnState {
+    under_way: usize,
+    /// The work that is under way, and some that has ended.
+    accepted: Vec<Weak<dyn AnyChild>>,
+    /// Whether no more work is accepted.
+    closed: bool,
+    /// Whether no worker will look for work any more.
+    ended: bool,
+    /// Numbers of pieces of work that ended, by result, in the order of [`SpawnEnd::ALL`].
+    ends: [u64; SpawnEnd::ALL.len()],
+}
+
+impl Spawning {
+    /// The state of a server with `workers` workers, none of which runs yet, and `slots` wait
+    /// slots.
+    pub(super) fn new(workers: usize, slots: usize) -> Spawning {
+        let spawned = workers * SPAWNED_PER_WORKER;
+        Spawning {
+            runtime_id: new_runtime_id(),
+            outside: Arc::new(Outside::new(slots + spawned + 1).waiting_at_most(workers * WAITING_PER_WORKER)),
+            most: spawned,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Accepts no more work. Accepted work is still to be finished.
+    pub(super) fn close(&self) {
+        lock(&self.state).closed = true;
+    }
+
+    /// Number of accepted pieces of work that have not ended. It only falls after
+    /// [`Spawning::close`].
+    pub(super) fn under_way(&self) -> usize {
+        lock(&self.state).under_way
+    }
+
+    /// The number of each [`SpawnEnd`] so far, in the order of [`SpawnEnd::ALL`].
+    pub(super) fn ends(&self) -> [u64; SpawnEnd::ALL.len()] {
+        lock(&self.state).ends
+    }
+
+    /// Reserves room for one more piece of work. The error makes the refusal.
+    fn enter<W>(self: &Arc<Self>) -> Result<EndGuard, fn(W) -> SpawnError<W>> {
+        let mut state = lock(&self.state);
+        if !state.closed && state.under_way < self.most {
+            state.under_way += 1;
+            if state.accepted.len() >= 2 * self.most {
+                state.accepted.retain(|work| work.strong_count() > 0);
+            }
+            return Ok(EndGuard { spawning: Arc::clone(self), finished: false });
+        }
+        state.ends[SpawnEnd::Refused as usize] += 1;
+        // A stopping server has no room again, so the caller need not retry.
+        Err(if state.closed { SpawnError::Stopping } else { SpawnError::Full })
+    }
+
+    /// Ends work that no worker will take any more, new or waiting.
+    pub(super) fn abort_rest(&self) {
+        let rest = mem::take(&mut lock(&self.state).accepted);
+        rest.iter().filter_map(Weak::upgrade).for_each(|work| work.abort(AbortCause::Draining));
+    }
+}
+
 /// The server's side of its spawners. When dropped, work that has not begun ends, and no more is
 /// accepted.
 pub(super) struct Owner(pub(super) Arc<Spawning>);
@@ -159,6 +253,32 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.end();
+        let mut state = lock(&self.0.state);
+        (state.closed, state.ended) = (true, true);
+        // Ending work takes this lock.
+        drop(state);
+        self.0.abort_rest();
+    }
+}
+
+/// A guard in the future of spawned work: counts the work's end when dropped.
+struct EndGuard {
+    spawning: Arc<Spawning>,
+    finished: bool,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        let mut state = lock(&self.spawning.state);
+        let end = match self.finished {
+            true => SpawnEnd::Finished,
+            false if std::thread::panicking() => SpawnEnd::Panicked,
+            // Before the end of the drain, only a fault of its own ends it, which may also happen
+            // just then.
+            false if state.closed => SpawnEnd::Stopped,
+            false => SpawnEnd::Aborted,
+        };
+        state.ends[end as usize] += 1;
+        state.under_way -= 1;
     }
 }

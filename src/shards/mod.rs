@@ -5,18 +5,20 @@
 //! that differs then is here, in [`Room`], and the compiler leaves out what such a service does not
 //! need.
 
+mod begun;
 pub(crate) mod events;
 mod horizon;
 pub(crate) mod outgoing;
-mod spawning;
 mod states;
 mod turns;
 
+pub(crate) use begun::{BegunRequest, NoResult, Terms};
 pub(crate) use events::{Due, Events};
-pub(crate) use spawning::{NoRoom, Origin, Spawning};
 pub(crate) use turns::{Entered, FullShards, Turns};
 
+use crate::runtime::continuation::Outside;
 use crate::time::Nanos;
+use begun::Works;
 use horizon::Horizon;
 use states::States;
 use std::net::SocketAddr;
@@ -72,6 +74,8 @@ pub(crate) struct Bounds {
     pub(crate) sockets: usize,
     /// Workers, and the thread that stops them.
     pub(crate) workers: usize,
+    /// Requests that shards have begun, and that have not ended.
+    pub(crate) begun: usize,
 }
 
 /// The shards of one server with the service `H`; `J` is what is set aside.
@@ -79,15 +83,16 @@ pub(crate) struct Room<J, H: Sharded> {
     pub(crate) turns: Turns<J>,
     states: States<H::State>,
     pub(crate) events: Arc<Events>,
+    pub(crate) works: Works,
     horizon: Horizon,
 }
 
 impl<J, H: Sharded> Room<J, H> {
-    /// The idle shards of `service`. `spawning` is where they begin work.
-    pub(crate) fn new(service: &H, spawning: &Arc<Spawning>, bounds: Bounds) -> Room<J, H> {
+    /// The idle shards of `service`. `outside` is the queue by which workers are woken.
+    pub(crate) fn new(service: &H, outside: &Arc<Outside>, bounds: Bounds) -> Room<J, H> {
         const { assert!(H::SHARDS <= SHARDS_MAX, "Service::SHARDS is at most 65,536") };
         let count = if H::KEEPS { H::SHARDS } else { STATELESS };
-        let events = Events::new(H::SHARDS, spawning);
+        let events = Events::new(H::SHARDS, if H::KEEPS { bounds.begun } else { 0 }, outside);
         if H::HEARS_START {
             events.start();
         }
@@ -95,6 +100,7 @@ impl<J, H: Sharded> Room<J, H> {
             turns: Turns::new(count, &bounds),
             states: States::new((0..H::SHARDS).map(|number| service.state(number))),
             events: Arc::new(events),
+            works: Works::new(if H::KEEPS { bounds.packets } else { 0 }),
             horizon: Horizon::new(bounds.sockets, bounds.workers),
         }
     }

@@ -186,7 +186,7 @@ mod tests {
     use std::collections::VecDeque;
 
     fn bounds(packets: usize, set_aside: usize, set_aside_of_shard: usize) -> Bounds {
-        Bounds { packets, set_aside, set_aside_of_shard, sockets: 1, workers: 1 }
+        Bounds { packets, set_aside, set_aside_of_shard, sockets: 1, workers: 1, begun: 0 }
     }
 
     /// For each of two shards, the number of the request that is served, and those set aside.

@@ -110,7 +110,8 @@ macro_rules! fates {
         #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
         #[non_exhaustive]
         pub struct Fates {
-            /// Datagrams received from the sockets.
+            /// Datagrams received from the sockets. With shards also their events, and the requests
+            /// that they began.
             pub received: u64,
             $($(#[$meaning])* pub $name: u64,)+
             /// Datagrams received and not ended yet.
@@ -172,6 +173,8 @@ fates! {
     Unsent = unsent,
     /// The datagram repeats a request that the server already held. One answer serves both.
     Duplicate = duplicate,
+    /// No datagram: an event of a shard, or a request that a shard began, that ended by itself.
+    Handled = handled,
 }
 
 impl Fate {
@@ -287,14 +290,16 @@ labels! {
         /// possible.
         Behind = "behind",
     }
-    /// The kind of an event that a shard gets besides datagrams. One event handles all that is due
-    /// for the shard.
+    /// What counts as received, but comes from a shard and not from a socket. One event handles all
+    /// that is due for its shard.
     #[non_exhaustive]
     #[cfg_attr(doc, doc(hidden))] ShardEvent {
         /// Timers of the shard are due.
         Timer = "timer",
         /// Messages to the shard wait, or the notice that the server starts or stops.
         Message = "message",
+        /// The shard has begun a request.
+        Begun = "begun",
     }
     /// What happened to a datagram that a shard sent besides its replies.
     #[non_exhaustive]

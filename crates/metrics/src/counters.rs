@@ -183,7 +183,7 @@ counters! {
             "forebay_continuations", "Times that a request left its worker before its end, by reason";
         /// Events of shards, which are no datagrams. They count as received, and end with a fate.
         shard_events: ShardEvents(kind: ShardEvent) =
-            "forebay_shard_events", "Events of shards that came from no datagram, and count as received ones, by kind";
+            "forebay_shard_events", "Events of shards and requests that they began, which count as received, by kind";
         /// Datagrams that shards sent besides replies.
         shard_datagrams: ShardDatagrams(result: ShardSend) =
             "forebay_shard_datagrams", "Datagrams that shards sent beside replies, and calls to send that were refused, by result";

@@ -25,8 +25,8 @@ pub const ROOM: usize = 1_024;
 /// The most unfinished work items from other threads, per worker: a sixteenth of [`ROOM`].
 pub const SPAWNED_PER_WORKER: usize = 64;
 
-/// The most unfinished work items that shards have begun, per worker: a quarter of [`ROOM`]. A
-/// shard that finds no room keeps its work, and begins it later.
+/// The most unfinished requests that shards have begun, per worker: a quarter of [`ROOM`]. A shard
+/// that finds no room keeps its work, and begins it later.
 pub const BEGUN_PER_WORKER: usize = 256;
 
 /// The most requests per worker that are set aside because their shard is busy (a shard serves one

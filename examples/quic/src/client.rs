@@ -5,6 +5,7 @@ use crate::inbox::{Datagram, Inbox, now};
 use crate::shard::Seat;
 use crate::streams::{Advanced, Streams};
 use bytes::Bytes;
+use forebay::Admitted;
 use forebay::handler::Transmit;
 use forebay::time::Nanos;
 use quinn_proto::{
@@ -22,6 +23,9 @@ const TOGETHER: usize = 32;
 /// The most bytes that one event of a connection sends: half of what a worker keeps until it sends.
 /// The connection continues when these bytes are acknowledged, or at a timer if they are lost.
 const BYTES_MAX: usize = 1 << 17;
+
+/// The class of requests that compute for streams.
+const STREAM: u8 = 2;
 
 thread_local! {
     /// The buffer for packets that are about to be sent.
@@ -260,7 +264,9 @@ impl Client {
                         computation.run().await;
                         Told::Computed { place, first, stream }
                     };
-                    if out.spawn(work).is_err() {
+                    let admitted = Admitted::new(()).class(STREAM).validated(true);
+                    // A helper thread that panics has the key 0.
+                    if out.begin(u64::from(place) + 1, Some(connection.remote_address()), admitted, work).is_err() {
                         self.streams.stays(stream);
                         break false;
                     }

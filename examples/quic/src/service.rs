@@ -167,7 +167,7 @@ impl forebay::Service for Quic {
     const HEARS_STOP: bool = true;
     const TRANSPORT: bool = true;
     const CLASS_NAMES: [&'static str; CLASSES] =
-        ["packet", "initial", "class2", "class3", "class4", "class5", "class6", "class7"];
+        ["packet", "initial", "stream", "class3", "class4", "class5", "class6", "class7"];
     const REASON_NAMES: &'static [&'static str] = &["signature_too_late"];
 
     fn joins(first: &[u8], next: &[u8]) -> bool {
@@ -195,7 +195,8 @@ impl forebay::Service for Quic {
             // is rare.
             Event::Message(Told::Returned(returned)) => Box::pin(shard.take_back(returned, out)).await,
             Event::Message(Told::Computed { place, first, stream }) => shard.go_on(place, first, stream, out).await,
-            Event::Panicked => Box::pin(shard.bury(out)).await,
+            Event::Unfinished { key: 0, .. } => shard.bury(out),
+            Event::Unfinished { key, .. } => Box::pin(shard.break_off((key - 1) as u16, out)).await,
             Event::Stopping => Box::pin(shard.close(out)).await,
             _ => {}
         }

@@ -190,17 +190,18 @@ impl Shard {
         }
     }
 
-    /// Removes the connections of helper threads that have panicked. Resets the streams whose
-    /// computations were broken off.
-    pub async fn bury(&mut self, out: &mut Out<'_>) {
+    /// Removes the connections of helper threads that have panicked.
+    pub fn bury(&mut self, out: &mut Out<'_>) {
         let lost = (0..self.clients.len() as u16).filter(|place| self.client(*place).is_some_and(Client::is_lost));
         for place in lost.collect::<Vec<_>>() {
             self.remove(place, out);
         }
-        for place in 0..self.clients.len() as u16 {
-            if self.client_mut(place).is_some_and(Client::reset_lost) {
-                self.drive(place, out).await;
-            }
+    }
+
+    /// Resets the streams of the connection at `place` whose computations were broken off.
+    pub async fn break_off(&mut self, place: u16, out: &mut Out<'_>) {
+        if self.client_mut(place).is_some_and(Client::reset_lost) {
+            self.drive(place, out).await;
         }
     }
 

@@ -10,7 +10,7 @@ use crate::handler::{Inherited, Service};
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, Credit, HostAddresses, SourcePrefix};
 use crate::runtime::activity::Activity;
-use crate::runtime::continuation::{self, WaitSlot};
+use crate::runtime::continuation::{self, Outside, WaitSlot, new_runtime_id};
 use crate::runtime::queue::ObjectPool;
 use crate::runtime::samples::Samples;
 use crate::sched::WorkerId;
@@ -23,7 +23,7 @@ use crate::server::path::job::{Job, Slot, WaitSlots};
 use crate::server::path::packet::{Packet, PacketBody};
 use crate::server::path::repeats::Repeats;
 use crate::server::path::serving::{Make, Serving};
-use crate::shards::{Sharded, Spawning};
+use crate::shards::Sharded;
 use crate::time::clock::virtual_time;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
@@ -74,9 +74,9 @@ pub(super) fn explore_service<H: Service>(
     let packets = ObjectPool::new(scenario.packets, |number| PacketBody::new(number, DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
     let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 }, 0, SourcePrefix::NETWORK);
-    let spawning = Arc::new(Spawning::new(scenario.workers, scenario.packets + scenario.workers));
-    let serving = Serving::new(handler, &spawning, &[address], credit, scenario.bounds()).unhashed();
-    let result = explore_with(scenario, &packets, (&serving, &spawning), serving.make(), trouble, (fault, flaw));
+    let outside = Arc::new(Outside::new(scenario.packets + scenario.workers + 1));
+    let serving = Serving::new(handler, &outside, &[address], credit, scenario.bounds()).unhashed();
+    let result = explore_with(scenario, &packets, (&serving, &outside), serving.make(), trouble, (fault, flaw));
     virtual_time::set(None);
     let run = result?;
     if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
@@ -85,12 +85,12 @@ pub(super) fn explore_service<H: Service>(
 fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
     scenario: &Scenario,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
-    (serving, spawning): (&Serving<'s, '_, H>, &Arc<Spawning>),
+    (serving, outside): (&Serving<'s, '_, H>, &Arc<Outside>),
     make: M,
     trouble: &dyn Fn() -> Option<String>,
     (fault, flaw): (Option<Fault>, Option<Flaw>),
 ) -> Result<Run, String> {
-    let (workers, runtime_id, outside) = (scenario.workers, spawning.runtime_id, &spawning.outside);
+    let (workers, runtime_id) = (scenario.workers, new_runtime_id());
     let count = scenario.packets + workers + 1;
     let slots = ObjectPool::new(count, |number| Slot::<M::Future>::new(WaitSlot::new(runtime_id, number, outside)));
     let metrics = WorkerMetrics::new(workers);
@@ -114,7 +114,7 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id,
         classified: scenario.classified,
         shed_answer: Some(Nanos::from_micros(3)),
-        shedding: Shedding::new(sockets.len(), workers, scenario.queued, scenario.classified),
+        shedding: Shedding::new(sockets.len() + 1, workers, scenario.queued, scenario.classified),
         limits: &limits,
         samples: &samples,
         activity: Activity::default(),
@@ -149,7 +149,6 @@ fn explore_with<'s, H: Service, M: Make<Packet<'s, H::Ticket>>>(
             Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => {
                 network.borrow_mut().gate_shut = true;
-                spawning.close();
                 serving.room.events.permit_hand_over();
                 serving.room.events.stop(H::HEARS_STOP);
             }

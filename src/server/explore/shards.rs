@@ -1,21 +1,22 @@
 //! Do the shards of a service get their datagrams, timers and messages one at a time, in order, and
-//! each once? Does each hear of the start before all that, and of the stop? Does each piece of work
-//! that a shard begins end once, however it ends? Is nothing lost before a stop? Does the state
-//! that a shard hands over come to the successor's shard? Method: a service and its successor in
-//! virtual time, beside a model of what is due. Requests, policies, a hand-over and a stop are
-//! drawn from a seed.
+//! each once? Does each hear of the start before all that, and of the stop? Does each request that
+//! a shard begins end once, and is the shard told how it ended? Is nothing lost before a stop? Does
+//! the state that a shard hands over come to the successor's shard? Method: a service and its
+//! successor in virtual time, beside a model of what is due. Requests, policies, a hand-over and a
+//! stop are drawn from a seed.
 
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
+use crate::fate::Fate;
 use crate::handler::{self, Admitted, Arrival, Out, Rejected, Request, Service, checkpoint};
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 use crate::time::clock::{self, virtual_time};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 4;
 const SEEDS: u64 = 300;
@@ -32,15 +33,17 @@ enum Flaw {
     Untold,
     /// Two messages change places.
     Swapped,
+    /// A shard is woken for nothing.
+    Rewoken,
     /// A shard takes no note of the start.
     Unstarted,
     /// A shard hands nothing over.
     Forgotten,
     /// What the shards hand over comes twice.
     Repeated,
-    /// A shard takes no note of the end of its work.
+    /// A shard takes no note of the end of its requests.
     Unfinished,
-    /// A shard takes note of the work of another one.
+    /// A shard takes note of the requests of another one.
     Foreign,
 }
 
@@ -51,9 +54,13 @@ struct Model {
     armed: BTreeMap<(usize, u64), Nanos>,
     /// The number of the last message sent and handled, by sender and receiver.
     told: [[(u64, u64); SHARDS]; SHARDS],
-    /// The unfinished work of each shard by its number, and whether it will panic.
-    begun: BTreeMap<(usize, u64), bool>,
+    /// What may end the unfinished requests of each shard, by their numbers.
+    begun: BTreeMap<(usize, u64), Option<Fate>>,
     works: u64,
+    /// What has ended such requests.
+    ends: BTreeSet<&'static str>,
+    /// The shards that were woken, and have not heard of it.
+    woken: BTreeSet<usize>,
     served: [bool; SHARDS],
     started: [bool; SHARDS],
     stopped: [bool; SHARDS],
@@ -68,11 +75,13 @@ struct Model {
 struct Sharded {
     model: Mutex<Model>,
     flaw: Option<Flaw>,
-    /// Microseconds of begun work.
-    worked: Arc<AtomicU64>,
 }
 
 type Told<'a> = Out<'a, (usize, u64)>;
+
+/// A client of all shards, and an identity of requests.
+const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 7);
+const IDENTITY: u64 = 0x5eed_5eed_5eed_5eed;
 
 impl Sharded {
     fn model(&self) -> MutexGuard<'_, Model> {
@@ -103,8 +112,18 @@ impl Sharded {
                     }
                 }
                 5 => self.begin(shard, *act, out),
+                6 if act.is_multiple_of(2) => self.wake(usize::from(*act) / 2 % SHARDS, out),
                 _ => self.tell(shard, usize::from(*act) % SHARDS, out),
             }
+        }
+    }
+
+    fn wake(&self, shard: usize, out: &Told<'_>) {
+        // Before the wake, which another worker may handle at once.
+        self.model().woken.insert(shard);
+        out.teller().wake(shard);
+        if self.flaw == Some(Flaw::Rewoken) {
+            out.teller().wake(shard + 1);
         }
     }
 
@@ -117,41 +136,49 @@ impl Sharded {
         }
     }
 
-    /// Begins work that passes checkpoints, and then ends or panics.
+    /// Begins a request that passes checkpoints, and then ends by itself or otherwise.
     fn begin(&self, shard: usize, act: u8, out: &Told<'_>) {
-        let (number, panics, worked) = (self.model().works, act.is_multiple_of(8), Arc::clone(&self.worked));
+        let (number, source) = (self.model().works, (!act.is_multiple_of(3)).then_some(CLIENT));
+        let admitted = Admitted::new(()).class(act % 2);
+        let (ends, admitted) = match act % 8 {
+            0 => (Some(Fate::Failed), admitted),
+            1 | 2 => (Some(Fate::ShedExpired), admitted.deadline(US(u64::from(act) % 5))),
+            3 | 4 => (Some(Fate::Duplicate), admitted.identity(IDENTITY)),
+            5 => (Some(Fate::Stalled), admitted),
+            _ => (None, admitted),
+        };
         let work = async move {
             for _ in 0..act % 5 {
                 virtual_time::pass(US(1));
-                worked.fetch_add(1, Ordering::Relaxed);
                 checkpoint().await;
             }
-            if panics {
-                std::panic::resume_unwind(Box::new(()));
+            match ends {
+                Some(Fate::Failed) => std::panic::resume_unwind(Box::new(())),
+                Some(Fate::Stalled) => std::future::pending().await,
+                _ => (SHARDS, number),
             }
-            (SHARDS, number)
         };
-        if out.spawn(work).is_ok() {
+        if out.begin(number, source, admitted, work).is_ok() {
             let shard = if self.flaw == Some(Flaw::Foreign) { (shard + 1) % SHARDS } else { shard };
             let mut model = self.model();
             model.works += 1;
-            model.begun.insert((shard, number), panics);
+            model.begun.insert((shard, number), ends);
         }
     }
 
-    /// Notes the end of work of `shard`: of this number, or of any that panics.
-    fn end(&self, shard: usize, number: Option<u64>) {
+    /// Notes the end of a request of `shard`: with a result, or as this fate.
+    fn end(&self, shard: usize, number: u64, fate: Option<Fate>) {
         let mut model = self.model();
-        let is_it = |(key, panics): &(&(usize, u64), &bool)| match number {
-            Some(number) => **key == (shard, number) && !**panics,
-            None => key.0 == shard && **panics,
-        };
-        let ended = model.begun.iter().find(is_it).map(|(key, _)| *key);
+        let ends = model.begun.get(&(shard, number)).copied();
         if self.flaw != Some(Flaw::Unfinished) {
-            ended.and_then(|key| model.begun.remove(&key));
+            model.begun.remove(&(shard, number));
         }
+        model.ends.extend(fate.map(Fate::name));
         drop(model);
-        self.must(ended.is_some(), "work ends twice, or in another shard");
+        self.must(ends.is_some(), "a request ends twice, or in another shard");
+        let must_fail = |ends: &Option<Fate>| matches!(ends, Some(Fate::Failed | Fate::Stalled));
+        let is_so = |ends: Option<Fate>| if fate.is_some() { fate == ends } else { !must_fail(&ends) };
+        self.must(ends.is_none_or(is_so), "a request ends as another one");
     }
 
     /// What was due by `now`, and is still to come.
@@ -161,8 +188,9 @@ impl Sharded {
         let lost = |(sent, handled): &(u64, u64)| sent != handled;
         let message = model.told.iter().flatten().any(lost).then(|| "a message is lost".to_owned());
         let state = model.before.iter().flatten().next().map(|_| "a predecessor's state is lost".to_owned());
-        let work = model.begun.keys().next().map(|key| format!("work is lost: {key:?}"));
-        timer.or(message).or(work).or(state).or_else(|| model.trouble.clone())
+        let wake = model.woken.first().map(|shard| format!("a wake is lost: {shard}"));
+        let work = model.begun.keys().next().map(|key| format!("a request is lost: {key:?}"));
+        timer.or(message).or(wake).or(work).or(state).or_else(|| model.trouble.clone())
     }
 }
 
@@ -220,7 +248,7 @@ impl Service for Sharded {
                 checkpoint().await;
             }
             handler::Event::Message((SHARDS, number)) => {
-                self.end(shard, Some(number));
+                self.end(shard, number, None);
                 checkpoint().await;
             }
             handler::Event::Message((from, number)) => {
@@ -236,7 +264,11 @@ impl Service for Sharded {
                 checkpoint().await;
                 self.model().started[shard] = self.flaw != Some(Flaw::Unstarted);
             }
-            handler::Event::Panicked => self.end(shard, None),
+            handler::Event::Woken => {
+                let is_due = self.model().woken.remove(&shard);
+                self.must(is_due, "a shard is woken twice");
+            }
+            handler::Event::Unfinished { key, fate } => self.end(shard, key, Some(fate)),
             handler::Event::Stopping => {
                 let before = std::mem::replace(&mut self.model().stopped[shard], true);
                 self.must(!before, "a shard hears of the stop twice");
@@ -249,20 +281,24 @@ impl Service for Sharded {
     }
 }
 
-/// Runs one seed: a service, and its successor. Returns the violated rule.
-fn explored(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
-    let (left, mut parts) = served(seed, flaw, None)?;
+/// Runs one seed: a service, and its successor. Returns what ended requests of the successor that
+/// did not end by themselves.
+///
+/// # Errors
+/// The violated rule.
+fn explored(seed: u64, flaw: Option<Flaw>) -> Result<BTreeSet<&'static str>, String> {
+    let ((left, mut parts), _) = served(seed, flaw, None)?;
     if flaw == Some(Flaw::Repeated) {
         parts.extend_from_within(..);
     }
-    served(seed ^ 1, flaw, Some((left, parts))).map(drop)
+    served(seed ^ 1, flaw, Some((left, parts))).map(|(_, ends)| ends)
 }
 
 /// What each shard hands over, by the model and as it is handed over.
 type Left = ([Option<u64>; SHARDS], Vec<u8>);
 
 /// Runs one service, with what its predecessor hands over if it has one.
-fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<Left, String> {
+fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<(Left, BTreeSet<&'static str>), String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut scenario = Scenario::draw(seed);
     // All is served that comes, so that what is due can be told. Nothing is lost but by a flaw.
@@ -286,23 +322,24 @@ fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<Left
     events.sort_by_key(|(at, _)| *at);
     scenario.events = events;
     let model = Mutex::new(Model { before: before.unwrap_or_default(), ..Model::default() });
-    let service = Sharded { flaw, model, worked: Arc::clone(&scenario.beside) };
+    let service = Sharded { flaw, model };
     let trouble = || service.model().trouble.clone();
     let run = explore_service(&scenario, &service, &trouble, None, None)?;
     service.overdue(Nanos::MAX).map_or(Ok(()), Err)?;
-    let model = service.model();
+    let mut model = service.model();
+    let ends = std::mem::take(&mut model.ends);
     let hears = |shard: &usize| model.started[*shard] && model.stopped[*shard];
     match (0..SHARDS).find(|shard| !hears(shard)) {
-        None => Ok((model.left, run.handed_over)),
+        None => Ok(((model.left, run.handed_over), ends)),
         Some(shard) => Err(format!("shard {shard} does not hear of the start and the stop")),
     }
 }
 
 #[test]
 fn shards_get_all_that_is_due_once_and_in_order() {
-    for seed in 0..SEEDS {
-        explored(seed, None).unwrap_or_else(|trouble| panic!("seed {seed}: {trouble}"));
-    }
+    let explore = |seed| explored(seed, None).unwrap_or_else(|trouble| panic!("seed {seed}: {trouble}"));
+    let ends: BTreeSet<_> = (0..SEEDS).flat_map(explore).collect();
+    assert!(ends.into_iter().eq(["duplicate", "failed", "shed_expired", "stalled"]), "not all are explored");
 }
 
 // Is each service with a planted defect caught, by the rule meant for it?
@@ -313,10 +350,11 @@ fn every_twin_of_a_service_is_caught() {
         (Flaw::Unarmed, "not armed"),
         (Flaw::Untold, "lost"),
         (Flaw::Swapped, "not in order"),
+        (Flaw::Rewoken, "woken twice"),
         (Flaw::Unstarted, "the start late"),
         (Flaw::Forgotten, "state is lost"),
         (Flaw::Repeated, "its own twice"),
-        (Flaw::Unfinished, "work is lost"),
+        (Flaw::Unfinished, "a request is lost"),
         (Flaw::Foreign, "in another shard"),
     ] {
         let trouble = (0..SEEDS).find_map(|seed| explored(seed, Some(flaw)).err()).unwrap_or_default();

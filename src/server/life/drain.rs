@@ -60,7 +60,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
             }
             Ok(())
         };
-        let under_way = || self.bound.spawning.0.under_way() + self.common.serving.room.events.listed();
+        let events = &self.common.serving.room.events;
+        let under_way = || self.bound.spawning.0.under_way() + events.begun() + events.listed();
         let group = (!leaves).then_some(group);
         let Err(again) = drain(group, &self.bound.board.metrics, self.shared, under_way, &all_ended, until) else {
             return (false, deadline.minus(clock::now()));
@@ -144,7 +145,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>> Control<'_, 's, 'e, H, 
 
 /// The steps of a drain. Workers serve all the time; each step calls `until` to wait for a
 /// condition. `group` has the sockets in which datagrams may wait. `spawned` returns the number of
-/// unfinished pieces of spawned work, and of shards with messages that wait.
+/// unfinished pieces of spawned work, of begun requests, and of shards with messages that wait.
 ///
 /// # Errors
 /// The first error of `until`.

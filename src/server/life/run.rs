@@ -215,7 +215,7 @@ fn common<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>>(
         runtime_id: spawning.runtime_id,
         classified,
         shed_answer: (config.shed_answers == ShedAnswers::Short).then(|| waiting::beside(config)),
-        shedding: Shedding::new(bound.listening.group.sockets.len(), workers, workers * config.room, classified),
+        shedding: Shedding::new(bound.listening.group.sockets.len() + 1, workers, workers * config.room, classified),
         limits: &bound.board.limits,
         samples: &bound.board.samples,
         activity: Activity::default(),

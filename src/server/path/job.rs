@@ -127,9 +127,15 @@ impl<F> Slot<F> {
     }
 
     pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
+        self.prepare(envelope);
+        self.future.set(Some(future));
+    }
+
+    /// Makes it the slot of a request whose future is kept elsewhere.
+    #[inline]
+    pub(crate) fn prepare(&mut self, envelope: Envelope) {
         (self.envelope, self.aside) = (envelope, Aside::default());
         self.wait_slot.renew();
-        self.future.set(Some(future));
     }
 
     /// The wait slot in which the request waits for its children.
@@ -186,6 +192,20 @@ impl<F: Future> Slot<F> {
     // As `continuation::poll`.
     #[inline(always)]
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
+        self.poll_by(start, ask_at, |future, terms| {
+            let future = future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
+            continuation::poll(future, terms)
+        })
+    }
+
+    /// As [`Slot::poll`], where `poll` polls the future, of this slot or another one.
+    #[inline(always)]
+    pub(crate) fn poll_by<T>(
+        &mut self,
+        start: Nanos,
+        ask_at: Nanos,
+        poll: impl FnOnce(&mut Pin<Box<Option<F>>>, Terms<'_>) -> (Polled<T>, Nanos),
+    ) -> (Polled<T>, Nanos) {
         let mut is_back = false;
         if mem::take(&mut self.parked) {
             self.wait_slot.begin();
@@ -195,11 +215,10 @@ impl<F: Future> Slot<F> {
                 continuation::was_away(since, start);
             }
         }
-        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, token: None, wakes_anywhere: true, was_away: is_back };
-        let (polled, joined) = continuation::poll(future, terms);
+        let (polled, joined) = poll(&mut self.future, terms);
         if is_back {
             self.aside = self.aside.plus(continuation::came_back());
         }

@@ -71,8 +71,7 @@ impl<T: Default> PacketBody<T> {
         let Admitted { ticket, class, shard: _, identity: _, deadline, cost, reply_limit, validated } = admitted;
         exchange(&mut self.ticket, ticket);
         let envelope = &mut self.envelope;
-        let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
-        envelope.stay = Stay { expires_at, deadline, cost, ..envelope.stay };
+        envelope.stay = envelope.stay.within(deadline, cost);
         envelope.reply_limit = reply_limit.unwrap_or(envelope.request_len).min(most);
         envelope.class = class;
         envelope.stay.validated |= validated;
@@ -100,8 +99,7 @@ pub(crate) struct Envelope {
     /// How long it has waited for permits to work uninterrupted, and whether it waits for one.
     pub permit_wait: Nanos,
     pub awaits_permit: bool,
-    /// Whether it is an event that comes from no datagram.
-    pub fires: bool,
+    pub origin: Origin,
     /// The number of the packet that the request lives in.
     pub packet: usize,
     /// The number of the request itself.
@@ -120,6 +118,18 @@ pub(crate) struct Envelope {
     pub held_by: u16,
     /// The number of times the request has changed pool, saturating.
     pub hops: u8,
+}
+
+/// What a packet holds, by what brought it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A request that a datagram brought.
+    #[default]
+    Datagram,
+    /// An event of a shard.
+    Event,
+    /// A request that a shard began.
+    Begun,
 }
 
 /// Where a request came from.
@@ -149,10 +159,16 @@ impl Envelope {
         self.awaits_permit = false;
     }
 
-    /// Whether it is of an event, which no datagram brought.
+    /// What brought it. Without shards that keep state, nothing but datagrams brings anything.
+    #[inline]
+    pub(crate) fn origin<H: Sharded>(&self) -> Origin {
+        if H::KEEPS { self.origin } else { Origin::Datagram }
+    }
+
+    /// Whether it is of an event.
     #[inline]
     pub(crate) fn is_event<H: Sharded>(&self) -> bool {
-        H::KEEPS && self.fires
+        self.origin::<H>() == Origin::Event
     }
 
     /// The request, as the flight recorder knows it.

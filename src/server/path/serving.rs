@@ -5,10 +5,10 @@
 use crate::handler::{Event, Out, Reply, Service, event_of};
 use crate::metrics::UnfinishedRequests;
 use crate::net::Credit;
-use crate::runtime::continuation::lock;
+use crate::runtime::continuation::{Outside, lock};
 use crate::server::path::packet::{Envelope, Excess, Packet, PacketBody};
 use crate::shards::outgoing::Way;
-use crate::shards::{Bounds, Due, Room, Sharded, Spawning};
+use crate::shards::{Bounds, Due, Room, Sharded};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -44,22 +44,23 @@ pub(crate) struct Serving<'s, 'h, H: Service> {
     pub(crate) unfinished: UnfinishedRequests,
     /// The shards.
     pub(crate) room: Room<Packet<'s, H::Ticket>, H>,
-    /// Packets whose futures were dropped half-way, each in the place of its number.
-    dropped: Box<[ReturnPlace<'s, H::Ticket>]>,
+    /// Packets whose futures were dropped half-way, or that have none, each in the place of its
+    /// number.
+    kept: Box<[ReturnPlace<'s, H::Ticket>]>,
 }
 
 impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     /// The server's part that runs `handler`. It has sockets at `addresses`.
     pub(crate) fn new(
         handler: &'h H,
-        spawning: &Arc<Spawning>,
+        outside: &Arc<Outside>,
         addresses: &[SocketAddr],
         credit: Credit,
         bounds: Bounds,
     ) -> Serving<'s, 'h, H> {
-        let dropped = (0..bounds.packets).map(|_| Mutex::new(None)).collect();
-        let (unfinished, room) = (UnfinishedRequests::new(bounds.packets), Room::new(handler, spawning, bounds));
-        Serving { handler, addresses: addresses.into(), credit, unfinished, room, dropped }
+        let kept = (0..bounds.packets).map(|_| Mutex::new(None)).collect();
+        let (unfinished, room) = (UnfinishedRequests::new(bounds.packets), Room::new(handler, outside, bounds));
+        Serving { handler, addresses: addresses.into(), credit, unfinished, room, kept }
     }
 
     /// The same, where the key of a flow is the number of its shard.
@@ -69,7 +70,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
     }
 
     /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it.
-    /// If the future is dropped half-way, [`Serving::take_dropped`] has the packet.
+    /// If the future is dropped half-way, [`Serving::take_kept`] has the packet.
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
         let shared = self.room.take_state(packet.shard);
         let mut held = OwnedPacket { packet: Some(packet), shared, serving: self };
@@ -118,6 +119,7 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
             let event = match events.and_then(|(events, shard)| events.next(shard, clock::now())) {
                 Some(Due::Starting) => Event::Starting,
                 Some(Due::Timer(key, due)) => Event::Timer { key, due: clock::instant(due) },
+                Some(Due::Woken) => Event::Woken,
                 Some(Due::Message(message)) => event_of(message),
                 Some(Due::Stopping) => Event::Stopping,
                 None => break,
@@ -137,9 +139,15 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         |packet| self.drive(packet)
     }
 
-    /// The packet of this number, whose future was dropped half-way.
-    pub(crate) fn take_dropped(&self, number: usize) -> Packet<'s, H::Ticket> {
-        lock(&self.dropped[number]).take().expect("its future has been dropped")
+    /// Keeps `packet` while the work of the request that a shard began runs.
+    pub(crate) fn keep(&self, packet: Packet<'s, H::Ticket>) {
+        let number = packet.envelope.packet;
+        *lock(&self.kept[number]) = Some(packet);
+    }
+
+    /// The packet of this number, whose future was dropped half-way, or whose work has ended.
+    pub(crate) fn take_kept(&self, number: usize) -> Packet<'s, H::Ticket> {
+        lock(&self.kept[number]).take().expect("it is kept here")
     }
 
     /// The most bytes of a reply: what the handler allows, unless the sender may be sent less. With
@@ -192,9 +200,7 @@ impl<H: Service> Drop for OwnedPacket<'_, '_, '_, H> {
     fn drop(&mut self) {
         if let Some(packet) = self.packet.take() {
             self.serving.room.give_back(packet.shard, self.shared.take());
-            let number = packet.envelope.packet;
-            // No code of a handler runs under the lock.
-            *lock(&self.serving.dropped[number]) = Some(packet);
+            self.serving.keep(packet);
         }
     }
 }

@@ -23,17 +23,19 @@
 //! shard, or the thread wakes a worker again.
 
 mod alarm;
+mod due;
 mod handed_over;
 
-use super::Spawning;
-use crate::runtime::continuation::{Ready, discard, lock};
+use super::begun::Begun;
+use crate::runtime::continuation::{Outside, Ready, lock};
 use crate::time::{Nanos, clock};
 use alarm::Alarm;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+pub(crate) use due::Due;
+use due::ShardEvents;
 use handed_over::Parts;
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -47,19 +49,6 @@ pub(super) const MESSAGES_MAX: usize = 256;
 
 /// The time of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
-
-/// One thing that is delivered to a shard besides datagrams.
-#[derive(Debug)]
-pub(crate) enum Due {
-    /// The server starts.
-    Starting,
-    /// The time of this key has come.
-    Timer(u64, Nanos),
-    /// A message to the shard.
-    Message(Box<dyn Any + Send>),
-    /// The server stops.
-    Stopping,
-}
 
 /// The timers and messages of all shards of one server.
 pub(crate) struct Events {
@@ -76,39 +65,19 @@ pub(crate) struct Events {
     /// Timers up to this time, in ns, may fire.
     allowed: AtomicU64,
     alarm: Alarm,
-    /// Where shards begin work. Its queue wakes workers.
-    pub(crate) spawning: Arc<Spawning>,
+    /// The requests that shards have begun.
+    pub(super) begun: Begun,
+    /// The queue by which workers are woken.
+    outside: Arc<Outside>,
     /// Whether shards get no more events.
     closed: AtomicBool,
     handed_over: Mutex<Parts>,
 }
 
-/// The timers and messages of one shard.
-#[derive(Default)]
-struct ShardEvents {
-    times: HashMap<u64, Nanos>,
-    /// The same pairs, in the order of the times.
-    order: BTreeSet<(Nanos, u64)>,
-    messages: VecDeque<Box<dyn Any + Send>>,
-    /// Whether the shard is still to be told that the server starts, or stops.
-    starting: bool,
-    stopping: bool,
-    /// Whether an event of this shard is in progress.
-    fires: bool,
-    is_listed: bool,
-}
-
-/// Messages that no shard has had are dropped one by one, as [`discard`] does.
-impl Drop for ShardEvents {
-    fn drop(&mut self) {
-        self.messages.drain(..).for_each(discard);
-    }
-}
-
 impl Events {
-    /// No timers and messages yet, for this number of shards. `spawning` is where they
-    /// begin work.
-    pub(crate) fn new(shards: usize, spawning: &Arc<Spawning>) -> Events {
+    /// No timers and messages yet, for this number of shards, which may begin so many requests at a
+    /// time. `outside` is the queue by which workers are woken.
+    pub(crate) fn new(shards: usize, begun: usize, outside: &Arc<Outside>) -> Events {
         Events {
             shards: (0..shards).map(|_| CachePadded::default()).collect(),
             due: (0..shards).map(|_| AtomicU64::new(NEVER)).collect(),
@@ -116,7 +85,8 @@ impl Events {
             first: AtomicUsize::new(0),
             allowed: AtomicU64::new(NEVER),
             alarm: Alarm::new(),
-            spawning: Arc::clone(spawning),
+            begun: Begun::new(begun),
+            outside: Arc::clone(outside),
             closed: AtomicBool::new(false),
             handed_over: Mutex::default(),
         }
@@ -144,11 +114,20 @@ impl Events {
     pub(crate) fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
         let shard = shard % self.shards.len();
         let own = lock(&self.shards[shard]);
-        if own.messages.len() >= MESSAGES_MAX || self.closed.load(Ordering::SeqCst) {
+        if own.messages.len() >= MESSAGES_MAX || self.is_closed() {
             return Err(message);
         }
         self.put(shard as u32, own, Box::new(message));
         Ok(())
+    }
+
+    /// Wakes `shard`, modulo the number of shards, unless it is to hear of a wake already.
+    pub(crate) fn wake_shard(&self, shard: usize) {
+        let shard = shard % self.shards.len();
+        let mut own = lock(&self.shards[shard]);
+        if !std::mem::replace(&mut own.woken, true) {
+            self.list(shard as u32, own);
+        }
     }
 
     /// Sends `shard` the result of work that it has begun, even if too many messages wait. The
@@ -159,17 +138,27 @@ impl Events {
 
     fn put(&self, shard: u32, mut own: MutexGuard<'_, ShardEvents>, message: Box<dyn Any + Send>) {
         own.messages.push_back(message);
-        self.publish(shard, &mut own);
-        drop(own);
-        self.alarm.ring_now(&self.spawning.outside);
+        self.list(shard, own);
     }
 
-    /// Whether a timer or a message may be due at `now`.
+    /// Lets workers know that something else than a timer is due for `shard`.
+    fn list(&self, shard: u32, mut own: MutexGuard<'_, ShardEvents>) {
+        self.publish(shard, &mut own);
+        drop(own);
+        self.wake();
+    }
+
+    /// Wakes a worker, which then looks what waits here.
+    pub(super) fn wake(&self) {
+        self.alarm.ring_now(&self.outside);
+    }
+
+    /// Whether a timer or a message may be due at `now`, or a begun request waits.
     #[inline]
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         // Ordering: relaxed, because the values are hints; `fire` reads them again.
         let timers = self.alarm.next.load(Ordering::Relaxed) <= now.get();
-        let due = timers && !self.alarm.stopped.load(Ordering::Relaxed) || !self.listed.is_empty();
+        let due = timers && !self.alarm.stopped.load(Ordering::Relaxed) || !self.listed.is_empty() || self.has_begun();
         due && !self.closed.load(Ordering::Relaxed)
     }
 
@@ -206,12 +195,24 @@ impl Events {
             own.stopping = true;
             self.publish(number as u32, &mut own);
         }
-        self.alarm.ring_now(&self.spawning.outside);
+        self.wake();
     }
 
-    /// Ends the delivery of events, for a server whose drain is over.
+    /// Whether the server drains, so that nothing new begins.
+    pub(super) fn stops(&self) -> bool {
+        self.alarm.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Whether shards get no more events.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Ends the delivery of events, for a server whose drain is over, and drops begun requests that
+    /// no worker has taken.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.begun.clear();
     }
 
     /// A time that is not later than the earliest timer.
@@ -298,7 +299,7 @@ impl Events {
             waits_until.store(0, Ordering::SeqCst);
             // Most timers of connections are moved before their time; no worker wakes for these.
             if self.earliest() <= now {
-                self.alarm.ring_now(&self.spawning.outside);
+                self.wake();
                 changed.notified().await;
             }
         }
@@ -331,17 +332,20 @@ impl Events {
         self.alarm.changed.notify_one();
     }
 
-    /// Takes the next thing that is due for `shard` at `now`: the notice of the start, messages,
-    /// then timers. Once timers are stopped, the notice of the stop comes last.
+    /// Takes the next thing that is due for `shard` at `now`: the notice of the start, a wake,
+    /// messages, then timers. Once timers are stopped, the notice of the stop comes last.
     pub(crate) fn next(&self, shard: u32, now: Nanos) -> Option<Due> {
         let mut own = lock(&self.shards[shard as usize]);
         if std::mem::take(&mut own.starting) {
             return Some(Due::Starting);
         }
+        if std::mem::take(&mut own.woken) {
+            return Some(Due::Woken);
+        }
         if let Some(message) = own.messages.pop_front() {
             return Some(Due::Message(message));
         }
-        if !self.alarm.stopped.load(Ordering::Relaxed) {
+        if !self.stops() {
             let now = now.min(Nanos::new(self.allowed.load(Ordering::Relaxed)));
             own.order.first().filter(|(when, _)| *when <= now)?;
             let (when, key) = own.order.pop_first()?;
@@ -367,7 +371,7 @@ impl Events {
         let first = own.order.first().map_or(NEVER, |(when, _)| when.get());
         self.due[shard as usize].store(first, Ordering::SeqCst);
         self.alarm.lower(first);
-        if !own.is_listed && (own.starting || !own.messages.is_empty() || own.stopping) {
+        if !own.is_listed && (own.starting || own.woken || !own.messages.is_empty() || own.stopping) {
             own.is_listed = true;
             let pushed = self.listed.push(shard);
             debug_assert!(pushed.is_ok(), "there is a place for each shard");

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 
 fn events(shards: usize) -> Events {
-    Events::new(shards, &Arc::new(Spawning::new(1, 2)))
+    Events::new(shards, 4, &Arc::new(Outside::new(2)))
 }
 
 /// The next key of `shard` that is due at `now`.
@@ -122,8 +122,8 @@ fn shards_inherit_what_was_handed_over() {
 // Method: a worker that is busy and asleep by turns fires timers, which are armed again each time.
 #[test]
 fn the_alarm_rings_each_time() {
-    let (spawning, end) = (Arc::new(Spawning::new(1, 2)), Arc::new(Notify::new()));
-    let events = Arc::new(Events::new(64, &spawning));
+    let (outside, end) = (Arc::new(Outside::new(2)), Arc::new(Notify::new()));
+    let events = Arc::new(Events::new(64, 0, &outside));
     let (alarm, ended) = (Arc::clone(&events), Arc::clone(&end));
     let ringing = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -136,7 +136,7 @@ fn the_alarm_rings_each_time() {
     let (give_up_at, mut fired) = (clock::now().plus(Nanos::from_secs(60)), 0);
     while fired < 20_000 {
         // In every second thousand, the worker sleeps until it is woken.
-        let (is_asleep, is_woken) = (fired / 1_000 % 2 == 1, spawning.outside.next().is_some());
+        let (is_asleep, is_woken) = (fired / 1_000 % 2 == 1, outside.next().is_some());
         let goes = is_woken || !is_asleep && events.is_due(clock::now());
         assert!(clock::now() < give_up_at, "the alarm does not ring after {fired}");
         if !goes {
@@ -282,8 +282,8 @@ fn the_notice_of_the_start_comes_first() {
 #[test]
 fn each_message_rings_until_a_worker_comes() {
     const EACH: u64 = 20_000;
-    let spawning = Arc::new(Spawning::new(1, 2));
-    let events = Events::new(8, &spawning);
+    let outside = Arc::new(Outside::new(2));
+    let events = Events::new(8, 0, &outside);
     let give_up_at = clock::now().plus(Nanos::from_secs(60));
     std::thread::scope(|scope| {
         for thread in 0..2_usize {
@@ -302,7 +302,7 @@ fn each_message_rings_until_a_worker_comes() {
         while next.iter().any(|next| *next < EACH) {
             assert!(clock::now() < give_up_at, "no ring after {next:?}");
             // After an event, a worker looks again before it sleeps.
-            let is_rung = spawning.outside.next().is_some();
+            let is_rung = outside.next().is_some();
             if !is_rung && !looks {
                 std::thread::yield_now();
                 continue;

@@ -167,7 +167,7 @@ fn queues(to: &mut Vec<Family>, snapshot: &Snapshot) {
         let help = "CPU time after which a request counts as heavy";
         numbers(to, Gauge, "forebay_policy_budget_seconds", help, "", budget_us.map(|us| ("", us / 1e6)));
     }
-    let help = "Work that threads spawned or shards began, and that has ended, by result";
+    let help = "Work that other threads put on the workers and that has ended, by result";
     let ended = shown.spawned.map(|count| count as f64);
     numbers(to, Counter, "forebay_spawned_total", help, "result", SpawnEnd::NAMES.into_iter().zip(ended));
 }

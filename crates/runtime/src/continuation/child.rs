@@ -35,8 +35,6 @@ pub struct Child<T> {
     ready_at: AtomicU64,
     /// CPU time so far, that of the child's own children included.
     cost: AtomicU64,
-    /// Whether it is a request of its own, and no part of a heavy one.
-    is_request: bool,
 }
 
 struct ChildWork<T> {
@@ -76,10 +74,10 @@ impl<T: Send + 'static> Child<T> {
         child
     }
 
-    /// Work from outside of requests, for the server `runtime_id`. It has no deadline and is in no
-    /// queue yet. If it `is_request`, it counts as light until it has used CPU time.
-    pub fn spawned(runtime_id: u64, outside: &Arc<Outside>, is_request: bool, work: ChildFuture<T>) -> Arc<Child<T>> {
-        Arc::new(Child { outside: Some(Arc::downgrade(outside)), is_request, ..Child::of_none(runtime_id, work) })
+    /// Work that an outside thread spawned for the server `runtime_id`. It has no deadline and is
+    /// in no queue yet.
+    pub fn spawned(runtime_id: u64, outside: &Arc<Outside>, work: ChildFuture<T>) -> Arc<Child<T>> {
+        Arc::new(Child { outside: Some(Arc::downgrade(outside)), ..Child::of_none(runtime_id, work) })
     }
 
     fn of_none(runtime_id: u64, future: ChildFuture<T>) -> Child<T> {
@@ -93,7 +91,6 @@ impl<T: Send + 'static> Child<T> {
             abort: AbortFlag::default(),
             ready_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
-            is_request: false,
         }
     }
 
@@ -164,10 +161,6 @@ impl<T: Send + 'static> AnyChild for Child<T> {
 
     fn has_work(&self) -> bool {
         self.work.is_here()
-    }
-
-    fn attained(&self) -> Nanos {
-        if self.is_request { self.cost() } else { Nanos::MAX }
     }
 
     fn ready_at(&self) -> Nanos {

@@ -26,9 +26,7 @@ pub enum Ready {
     Request(usize),
     /// Work spawned by an outside thread; never in the worker-local queue.
     Spawned(Arc<dyn AnyChild>),
-    /// Work that an event of a shard began; never in the worker-local queue.
-    Begun(Arc<dyn AnyChild>),
-    /// Events are due for shards; never in the worker-local queue.
+    /// Events are due for shards, or shards have begun requests; never in the worker-local queue.
     Events,
 }
 
@@ -192,7 +190,7 @@ impl Outside {
         assert!(first.is_ok(), "a server has one set of workers");
     }
 
-    /// Puts a woken request, or work that is new or woken, where a worker finds it.
+    /// Puts a woken request, or spawned work that is new or woken, where a worker finds it.
     pub fn put(&self, ready: Ready) {
         let put = self.ready.push(ready);
         debug_assert!(put.is_ok(), "there is a place for each wait slot and each piece of spawned work");

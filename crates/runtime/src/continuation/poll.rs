@@ -63,6 +63,19 @@ pub enum Awaited {
     Event,
 }
 
+impl<T> Polled<T> {
+    /// The same, with what `ended` makes of the value at the end.
+    pub fn map<U>(self, ended: impl FnOnce(T) -> U) -> Polled<U> {
+        match self {
+            Polled::Ended(value) => Polled::Ended(ended(value)),
+            Polled::Paused { resume } => Polled::Paused { resume },
+            Polled::Waits(awaited) => Polled::Waits(awaited),
+            Polled::Panicked(panic) => Polled::Panicked(panic),
+            Polled::Aborted(cause) => Polled::Aborted(cause),
+        }
+    }
+}
+
 /// Polls `future` once, unless it must not continue. Also returns the CPU time of the children that
 /// it joined.
 // Out of line, which the compiler chooses otherwise, its result goes through memory.

@@ -79,9 +79,6 @@ pub trait AnyChild: Send + Sync {
     /// cancelled it.
     fn has_work(&self) -> bool;
 
-    /// The CPU time so far of a request; [`Nanos::MAX`] for a part of a heavy one.
-    fn attained(&self) -> Nanos;
-
     /// Since when the child has been ready to run.
     fn ready_at(&self) -> Nanos;
 

@@ -54,6 +54,14 @@ impl Stay {
         }
     }
 
+    /// The same request, whose service gives it this `deadline` and expects this `cost`.
+    #[inline]
+    #[must_use]
+    pub fn within(self, deadline: Option<Nanos>, cost: Option<Nanos>) -> Stay {
+        let expires_at = deadline.map_or(Nanos::MAX, |after| self.ready_at.plus(after));
+        Stay { expires_at, deadline, cost, ..self }
+    }
+
     /// Whether the handler has begun.
     pub fn has_begun(&self) -> bool {
         self.service > Nanos::ZERO

@@ -176,7 +176,8 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> turn::Engine f
         let (class, attained) = match job {
             Job::Fresh(packet) => (class_of(packet.envelope.class), Nanos::ZERO),
             Job::Continuation(slot) => (class_of(slot.envelope.class), slot.envelope.stay.service),
-            Job::Child(child) => (None, child.attained()),
+            // A part of a heavy request.
+            Job::Child(_) => (None, Nanos::MAX),
         };
         Description { class, attained }
     }

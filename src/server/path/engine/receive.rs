@@ -323,7 +323,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Returns the request unless it repeats one that is in the server.
     // Apart from the way of requests that have no identity.
     #[inline(never)]
-    fn enter_once(&mut self, mut packet: Packet<'s, H::Ticket>, identity: u64) -> Option<Packet<'s, H::Ticket>> {
+    pub(super) fn enter_once(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        identity: u64,
+    ) -> Option<Packet<'s, H::Ticket>> {
         match self.common.repeats.enter(identity) {
             Known::First(place) => packet.identity = Some(place),
             Known::Full => (),

@@ -11,7 +11,7 @@ use crate::runtime::queue::Pooled;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
 use crate::server::path::job::{Job, Slot};
-use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::packet::{Envelope, Origin, Packet};
 use crate::server::path::serving::Make;
 use crate::time::Nanos;
 use arc_swap::{ArcSwap, Cache};
@@ -77,10 +77,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let (common, workers) = (self.common, self.workers);
                 let queue =
                     || (common.continuations(workers), common.samples.limits(common.samples.prefix(source.peer.ip())));
-                let socket = usize::from(source.socket);
-                let is_owed = packet.envelope.is_event::<H>();
+                // What shards begin waits in a queue of its own, beside those of the sockets.
+                let origin = packet.envelope.origin::<H>();
+                let socket = if origin == Origin::Begun { common.sockets.len() } else { source.socket.into() };
                 let shedding = &mut self.running.shedding;
-                let cause = if is_owed {
+                let cause = if origin == Origin::Event {
                     None
                 } else {
                     shedding.on_begin(stay, class, socket, start, queue, self.running.limits.load())
@@ -93,7 +94,12 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 packet.envelope.worker = self.worker as u16;
                 let acquire = || common.slots.acquire().expect("there is a slot for each packet and each worker");
                 let mut slot = self.running.slot.take().unwrap_or_else(acquire);
-                slot.fill(packet.envelope, (common.make)(packet));
+                if origin == Origin::Begun {
+                    slot.prepare(packet.envelope);
+                    common.serving.keep(packet);
+                } else {
+                    slot.fill(packet.envelope, (common.make)(packet));
+                }
                 slot
             }
             // Out of a queue, or still at hand after a pause.
@@ -165,7 +171,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         // From here on it does not wait.
         slot.envelope.stay.start_by = Nanos::MAX;
         self.begin_slice(slot.envelope.about(), start);
-        let (polled, joined) = slot.poll(start, start.plus(ask_after));
+        let ask_at = start.plus(ask_after);
+        let (polled, joined) = match slot.envelope.origin::<H>() {
+            Origin::Begun => self.poll_begun(&mut slot, start, ask_at),
+            Origin::Datagram | Origin::Event => slot.poll(start, ask_at),
+        };
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits(_) | Polled::Aborted(_));
         let took = self.end_slice(left, start);
         // The time without a CPU is no work of the request.
@@ -179,6 +189,25 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             self.replying.on_first_run(ran, waits, !ended);
         }
         self.settle(slot, polled, ran)
+    }
+
+    /// Polls the work of a request that a shard began. Then its packet has no reply.
+    // Apart from the way of requests that datagrams bring.
+    #[cold]
+    fn poll_begun(
+        &mut self,
+        slot: &mut Slot<M::Future>,
+        start: Nanos,
+        ask_at: Nanos,
+    ) -> (Polled<Packet<'s, H::Ticket>>, Nanos) {
+        let (serving, number) = (self.common.serving, slot.envelope.packet);
+        let (polled, joined) = slot.poll_by(start, ask_at, |_, terms| serving.room.works.poll(number, terms));
+        let polled = polled.map(|()| {
+            let mut packet = serving.take_kept(number);
+            (packet.reply_len, packet.excess) = (0, None);
+            packet
+        });
+        (polled, joined)
     }
 
     /// Puts the request in `slot` where it waits, or ends it. It ran for `ran`.
@@ -318,10 +347,6 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 continuation::Ready::Spawned(work) => {
                     work.queued(self.now);
                     Ready::Spawned(Job::Child(work))
-                }
-                continuation::Ready::Begun(work) => {
-                    work.queued(self.now);
-                    Ready::Arrived(Arrived { job: Job::Child(work), class: None })
                 }
                 continuation::Ready::Events => {
                     self.common.serving.room.events.hear();

@@ -7,9 +7,9 @@ use crate::handler::Service;
 use crate::metrics::{CounterName, Wait};
 use crate::net::{BATCH, Link, Message, SEND_BATCH_MAX};
 use crate::sched::overload::Stay;
-use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::packet::{Envelope, Origin, Packet, Source};
 use crate::server::path::serving::Make;
-use crate::shards::{Entered, Name, outgoing};
+use crate::shards::{BegunRequest, Entered, Name, Terms, outgoing};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
@@ -34,7 +34,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     #[cold]
     fn enter(&mut self, mut packet: Packet<'s, H::Ticket>, shard: u32) -> Option<Packet<'s, H::Ticket>> {
         packet.shard = Some(shard);
-        let Envelope { packet: number, fires, .. } = packet.envelope;
+        let number = packet.envelope.packet;
+        let fires = packet.envelope.is_event::<H>();
         let serving = self.common.serving;
         serving.unfinished.waits(number, Some(Wait::Flow(shard)));
         match serving.room.turns.enter(shard, number, fires, packet) {
@@ -74,11 +75,20 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         self.common.serving.room.is_due(self.now)
     }
 
-    /// Makes an event of each shard that is to get one, as far as there are packets.
+    /// Makes requests of what shards have begun, and an event of each shard that is to get one, as
+    /// far as there are packets.
     #[cold]
     pub(super) fn fire(&mut self) {
         let (common, now) = (self.common, L::now());
         let room = &common.serving.room;
+        // First, because they are older than any event that comes with them, and some requests have
+        // deadlines.
+        while self.running.let_out.len() < BATCH && room.events.has_begun() {
+            let Some(packet) = common.packets.acquire() else { break };
+            let Some(request) = room.events.next_begun() else { break };
+            let fits = self.take_begun(packet, request, now);
+            self.running.let_out.extend(fits);
+        }
         room.allow_timers(now, |socket| self.link.holds(&common.sockets[socket]));
         room.events.fire(now, |shard, told| {
             if self.running.let_out.len() >= BATCH {
@@ -86,15 +96,42 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             }
             let Some(mut packet) = common.packets.acquire() else { return false };
             let stay = Stay { validated: true, ..Stay::new(now) };
-            packet.begin(Envelope { stay, id: self.next_id(), received_at: now, fires: true, ..Envelope::default() });
-            self.recorder.received(1);
+            self.come(&mut packet, Origin::Event, Envelope { stay, received_at: now, ..Envelope::default() });
             let kind = if told { ShardEvent::Message } else { ShardEvent::Timer };
             self.recorder.count(CounterName::ShardEvents(kind));
-            common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
             let fits = self.enter(packet, shard);
             self.running.let_out.extend(fits);
             true
         });
+    }
+
+    /// Counts what is in `packet`, which a shard brings and no datagram.
+    fn come(&mut self, packet: &mut Packet<'s, H::Ticket>, origin: Origin, envelope: Envelope) {
+        packet.begin(Envelope { id: self.next_id(), origin, ..envelope });
+        self.recorder.received(1);
+        self.common.serving.unfinished.begin(packet.envelope.packet, packet.envelope.about());
+    }
+
+    /// Puts a request that a shard began into `packet`. Returns it if it is to be served.
+    fn take_begun(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        request: BegunRequest,
+        now: Nanos,
+    ) -> Option<Packet<'s, H::Ticket>> {
+        let BegunRequest { at, terms: Terms { source, validated, class, identity, deadline, cost }, work } = request;
+        let mut stay = Stay { validated, ..Stay::new(at) }.within(deadline, cost);
+        stay.start_by = self.running.start_by(&stay, class);
+        let source = source.map_or_else(Source::default, |peer| Source { peer, ..Source::default() });
+        // The clock of emulated cores may be behind that of the shard.
+        let received_at = at.min(now);
+        self.come(&mut packet, Origin::Begun, Envelope { source, stay, class, received_at, ..Envelope::default() });
+        self.recorder.count(CounterName::ShardEvents(ShardEvent::Begun));
+        self.common.serving.room.works.put(packet.envelope.packet, work);
+        match identity {
+            Some(key) => self.enter_once(packet, key),
+            None => Some(packet),
+        }
     }
 
     /// What this worker has received from the socket of this number is in its shards. If it has

@@ -4,11 +4,13 @@
 mod aside;
 mod begun;
 
+use forebay::fate::Fate;
 use forebay::{Event, Out, Service};
 
 /// A service with one shard, which begins work by `begin` for the kinds of requests that it knows.
-/// `begin` returns `None` for any other request, which is answered with the results so far. '!'
-/// stands for a panic, and 'f' for work without room.
+/// `begin` returns `None` for any other request, which is answered with the results so far. 'f'
+/// stands for work without room. Without a result, '!' stands for a panic, 'x' for a deadline, and
+/// '2' for a repeat.
 struct Begins<B>(B);
 
 impl<B: Fn(u8, &Out<'_, u8>) -> Option<bool> + Sync> Service for Begins<B> {
@@ -33,7 +35,12 @@ impl<B: Fn(u8, &Out<'_, u8>) -> Option<bool> + Sync> Service for Begins<B> {
                 }
             },
             Event::Message(result) => ended.push(result),
-            Event::Panicked => ended.push(b'!'),
+            Event::Unfinished { fate, .. } => ended.push(match fate {
+                Fate::Failed => b'!',
+                Fate::ShedExpired => b'x',
+                Fate::Duplicate => b'2',
+                _ => b'?',
+            }),
             _ => {}
         }
     }

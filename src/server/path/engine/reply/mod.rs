@@ -10,7 +10,7 @@ use crate::metrics::{CounterName, LONG_WAIT, Late, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::runtime::continuation::{Aside, guarded};
 use crate::server::path::engine::Engine;
-use crate::server::path::packet::{Envelope, Excess, Packet, Source};
+use crate::server::path::packet::{Envelope, Excess, Origin, Packet, Source};
 use crate::server::path::serving::Make;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
@@ -121,7 +121,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             self.capture(envelope, true);
         }
         if packet.reply_len == 0 {
-            self.recorder.served(&sample, Fate::NoReply);
+            let has_client = envelope.origin::<H>() == Origin::Datagram;
+            self.recorder.served(&sample, if has_client { Fate::NoReply } else { Fate::Handled });
             self.recycle(packet);
             return;
         }

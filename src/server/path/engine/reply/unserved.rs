@@ -8,7 +8,7 @@ use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
 use crate::server::path::engine::Engine;
 use crate::server::path::job::Slot;
-use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::packet::{Envelope, Origin, Packet};
 use crate::server::path::serving::Make;
 use crate::time::{Nanos, TokenBucket};
 
@@ -24,7 +24,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     /// Drops the half-done request in `slot`; returns its packet.
     pub(crate) fn dropped(&mut self, slot: &mut Slot<M::Future>) -> Packet<'s, H::Ticket> {
         slot.clear();
-        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
+        let mut packet = self.common.serving.take_kept(slot.envelope.packet);
         // Its handler may have named another class.
         packet.envelope = Envelope { class: packet.envelope.class, ..slot.envelope };
         packet
@@ -60,7 +60,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Some(reason) => self.recorder.count(reason),
             None => self.recorder.ended(fate),
         }
-        self.tell(packet, fate.status());
+        let has_client = packet.envelope.origin::<H>() == Origin::Datagram;
+        if !has_client {
+            self.common.serving.room.works.fails(packet.envelope.packet, fate);
+        }
+        self.tell(packet, fate.status().filter(|_| has_client));
     }
 
     /// Ends a request that its handler has given up.
