@@ -91,7 +91,8 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     }
 
     /// Begins `work` as a request of its own, while the shard handles other events; see
-    /// [`Out::begin`]. It has class 0, no deadline and no client, and its key is 0.
+    /// [`Out::begin`]. It has class 0, no deadline and no client, and its key is 0. If overload
+    /// shares the server out, all requests without a client count as one.
     ///
     /// ```
     /// use forebay::{Event, Out, Service};
@@ -197,6 +198,12 @@ impl<'a, M: Send + 'static> Out<'a, M> {
         let Admitted { class, deadline, cost, validated, identity, .. } = admitted;
         let terms = Terms { source, validated, class, identity, deadline, cost };
         events.begin(shard, key, terms, work).map_err(Full)
+    }
+
+    /// The number of requests that shards have begun, and that have not ended: up to 256 for each
+    /// worker. A service may turn clients away before there is no room.
+    pub fn waiting(&self) -> usize {
+        self.events.map_or(0, |(events, _)| events.begun())
     }
 
     /// Sends datagrams beside the reply, to any address, from any event. They leave with the

@@ -1,6 +1,6 @@
-//! Requests that shards begin. An event gives away work ([`Events::begin`]). A worker makes a request
-//! of it, which has a packet, runs under the policy and ends with a fate. Its end is an event of the
-//! shard.
+//! Requests that shards begin. An event gives away work ([`Events::begin`]). A worker makes a
+//! request of it, which has a packet, runs under the policy and ends with a fate. Its end is an
+//! event of the shard.
 //!
 //! No request is lost. A thread first puts it into the queue and then reads `rings`, as for a
 //! message (`events/mod.rs`). Once [`Events::close`] has been called, no worker takes from the
@@ -100,7 +100,7 @@ pub(super) struct Begun {
     /// Those that no worker has taken.
     waiting: ArrayQueue<BegunRequest>,
     /// Those that have not ended, at most as many as `waiting` has places.
-    // Ordering: sequentially consistent, because a drain reads this after the counts of the workers.
+    // Ordering: sequentially consistent. A drain reads it after the counts of the workers.
     under_way: CachePadded<AtomicUsize>,
     most: usize,
 }

@@ -163,6 +163,9 @@ impl Sharded {
             let mut model = self.model();
             model.works += 1;
             model.begun.insert((shard, number), ends);
+            let (waiting, most) = (out.waiting(), model.begun.len());
+            drop(model);
+            self.must((1..=most).contains(&waiting), "not as many wait as have begun");
         }
     }
 

@@ -81,8 +81,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
     pub(super) fn fire(&mut self) {
         let (common, now) = (self.common, L::now());
         let room = &common.serving.room;
-        // First, because they are older than any event that comes with them, and some requests have
-        // deadlines.
+        // Requests first: some have deadlines.
         while self.running.let_out.len() < BATCH && room.events.has_begun() {
             let Some(packet) = common.packets.acquire() else { break };
             let Some(request) = room.events.next_begun() else { break };
