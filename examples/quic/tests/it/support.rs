@@ -115,9 +115,13 @@ impl Server {
 
     /// The number of datagrams that ended as `fate`, for any reason.
     pub(crate) fn ended_as(&self, fate: &str) -> f64 {
-        let name = format!("forebay_datagrams_total{{fate=\"{fate}\"");
+        self.sum_of(&format!("forebay_datagrams_total{{fate=\"{fate}\""))
+    }
+
+    /// The sum of all metrics whose names and labels begin so.
+    fn sum_of(&self, begin: &str) -> f64 {
         let page = self.metrics();
-        let values = page.lines().filter(|line| line.starts_with(&name)).filter_map(|line| line.rsplit_once(' '));
+        let values = page.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit_once(' '));
         values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
     }
 
@@ -143,6 +147,20 @@ impl Server {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         panic!("{name} is {}, not {value}", self.metric(name));
+    }
+
+    /// Waits until shards have begun so many requests, and everything has ended that the server had
+    /// received by then.
+    pub(crate) async fn await_begun(&self, count: usize) {
+        self.await_metric("forebay_shard_events_total{kind=\"begun\"}", count as f64).await;
+        let received = self.metric("forebay_datagrams_received_total");
+        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+            if self.sum_of("forebay_datagrams_total{") >= received {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        panic!("some of {received} have not ended");
     }
 
     /// The CPU time of the threads whose names begin with `prefix`.
