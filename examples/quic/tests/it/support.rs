@@ -115,14 +115,7 @@ impl Server {
 
     /// The number of datagrams that ended as `fate`, for any reason.
     pub(crate) fn ended_as(&self, fate: &str) -> f64 {
-        self.sum_of(&format!("forebay_datagrams_total{{fate=\"{fate}\""))
-    }
-
-    /// The sum of all metrics whose names and labels begin so.
-    fn sum_of(&self, begin: &str) -> f64 {
-        let page = self.metrics();
-        let values = page.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit_once(' '));
-        values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
+        sum_in(&self.metrics(), &format!("forebay_datagrams_total{{fate=\"{fate}\""))
     }
 
     fn metrics(&self) -> String {
@@ -149,18 +142,19 @@ impl Server {
         panic!("{name} is {}, not {value}", self.metric(name));
     }
 
-    /// Waits until shards have begun so many requests, and everything has ended that the server had
-    /// received by then.
+    /// Waits until shards have begun so many requests, and everything that was received has ended.
     pub(crate) async fn await_begun(&self, count: usize) {
         self.await_metric("forebay_shard_events_total{kind=\"begun\"}", count as f64).await;
-        let received = self.metric("forebay_datagrams_received_total");
         for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
-            if self.sum_of("forebay_datagrams_total{") >= received {
+            // Of one page: what comes later may end before what came earlier.
+            let page = self.metrics();
+            let sum = |begin| sum_in(&page, begin);
+            if sum("forebay_datagrams_total{") >= sum("forebay_datagrams_received_total ") {
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        panic!("some of {received} have not ended");
+        panic!("some have not ended");
     }
 
     /// The CPU time of the threads whose names begin with `prefix`.
@@ -256,4 +250,10 @@ pub(crate) fn request(length: u32, micros: u32) -> Vec<u8> {
 pub(crate) fn run(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(work);
+}
+
+/// The sum of all metrics of `page` whose names and labels begin so.
+fn sum_in(page: &str, begin: &str) -> f64 {
+    let values = page.lines().filter(|line| line.starts_with(begin)).filter_map(|line| line.rsplit_once(' '));
+    values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
 }
