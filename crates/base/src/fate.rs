@@ -113,7 +113,12 @@ macro_rules! fates {
             /// Datagrams received from the sockets. With shards also their events, and the requests
             /// that they began.
             pub received: u64,
-            $($(#[$meaning])* pub $name: u64,)+
+            $(
+                $(#[$meaning])*
+                // A server that is older than the fate does not name it.
+                #[cfg_attr(feature = "serde", serde(default))]
+                pub $name: u64,
+            )+
             /// Datagrams received and not ended yet.
             pub in_flight: u64,
             /// Datagrams that the kernel dropped at the server's sockets before they were received.

@@ -284,6 +284,16 @@ mod tests {
         assert_eq!(read.kernel_dropped, None);
     }
 
+    /// Are the counts of a server read that is older than the newest fate?
+    #[test]
+    fn a_fate_that_is_not_named_has_no_datagram() {
+        let mut fates = scrape("cpu")["fates"].clone();
+        let newest = fates.as_object_mut().expect("an object").remove("handled");
+        assert_eq!(newest, Some(0.into()));
+        let read: Fates = serde_json::from_value(fates).expect("a fate may be missing");
+        assert_eq!((read.received, read.handled), (5, 0));
+    }
+
     /// Is the overshoot share unknown while nothing was slept?
     #[test]
     fn the_overshoot_of_no_sleep_is_null() {
