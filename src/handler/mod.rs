@@ -45,16 +45,19 @@ mod once;
 mod out;
 mod reply;
 mod request;
+mod serve;
 mod service;
 
 pub use crate::runtime::{Fork, Full, aside, aside_wait, checkpoint, fork, hop, sleep, timeout, uninterrupted};
 pub use crate::shards::outgoing::{SendError, Transmit};
+pub use crate::shards::{GiveUp, Served};
 pub use closure::handler_fn;
 pub use once::Once;
 pub(crate) use out::{Inherited, event_of};
 pub use out::{Out, Teller};
-pub use reply::{GiveUp, Overflow, Reply};
+pub use reply::{Overflow, Reply};
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
+pub use serve::Carried;
 pub use service::{Event, Service};
 
 use crate::fate::{self, CLASSES, Status};
@@ -97,23 +100,6 @@ pub trait Handler: Sync {
     /// # Panics
     /// A panic is caught; the request ends as `failed` and the worker continues.
     fn handle(&self, request: Request<'_, Self::Ticket>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
-}
-
-/// Where a request was served, and where its time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// The worker that finished the request.
-    pub worker: u16,
-    /// The pool of the worker that finished the request.
-    pub pool: u8,
-    /// How often the request changed pool, at most 255.
-    pub hops: u8,
-    /// Time from the kernel's receive stamp until the server received the datagram.
-    pub kernel_wait: Nanos,
-    /// Time in the server but not in the handler. This includes waits for work aside.
-    pub queue_wait: Nanos,
-    /// Time in which workers ran the handler.
-    pub service: Nanos,
 }
 
 /// How a request ended without being served.

@@ -1,11 +1,12 @@
 //! What a service can do in an event beside its reply: timers, messages, datagrams, work aside, and
 //! state for a successor.
 
+use super::serve::Replied;
 use super::{Admitted, Event, Full, Reply};
 use crate::fate::Fate;
 use crate::runtime::continuation::help;
 use crate::shards::outgoing::{self, SendError, Transmit, Way};
-use crate::shards::{Events, NoResult, Terms};
+use crate::shards::{AsMessage, Events, NoResult, Terms};
 use crate::time::clock;
 use std::any::Any;
 use std::convert::Infallible;
@@ -196,8 +197,8 @@ impl<'a, M: Send + 'static> Out<'a, M> {
     {
         let Some((events, shard)) = self.events else { return Err(Full(work)) };
         let Admitted { class, deadline, cost, validated, identity, .. } = admitted;
-        let terms = Terms { source, validated, class, identity, deadline, cost };
-        events.begin(shard, key, terms, work).map_err(Full)
+        let terms = Terms { source, validated, class, identity, deadline, cost, rejection: None };
+        events.begin(shard, key, terms, work, AsMessage).map_err(Full)
     }
 
     /// The number of requests that shards have begun, and that have not ended: up to 256 for each
@@ -259,6 +260,13 @@ pub(crate) struct Inherited(pub(crate) Vec<u8>);
 pub(crate) fn event_of<'a, T, M: 'static>(message: Box<dyn Any + Send>) -> Event<'a, T, M> {
     let other = match message.downcast() {
         Ok(message) => return Event::Message(*message),
+        Err(other) => other,
+    };
+    let other = match other.downcast() {
+        Ok(replied) => {
+            let Replied { key, reply } = *replied;
+            return Event::Replied { key, reply };
+        }
         Err(other) => other,
     };
     match other.downcast() {

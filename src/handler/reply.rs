@@ -1,5 +1,6 @@
 //! The reply to a request, which the handler writes.
 
+use super::GiveUp;
 use std::io;
 
 /// The reply that a handler writes into. It has room for as many bytes as the request has. So a
@@ -24,19 +25,6 @@ pub struct Reply<'a> {
     pub(crate) class: Option<&'a mut u8>,
 }
 
-/// How a request ends if its handler gives it up; see [`Reply::give_up`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GiveUp {
-    /// As [`Fate::Refused`](crate::fate::Fate::Refused): it will not be served.
-    Refused,
-    /// As [`Fate::ShedQueueFull`](crate::fate::Fate::ShedQueueFull): there is no room for it now,
-    /// such as for one more session.
-    Full,
-    /// As [`Fate::Failed`](crate::fate::Fate::Failed): something that it needs has failed.
-    Failed,
-}
-
 /// An error: the reply had no room for a write.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
@@ -54,7 +42,12 @@ impl<'a> Reply<'a> {
     /// An empty reply with room for `buffer.len()` bytes, at most 65,535, the length limit of UDP.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
         let room = buffer.len().min(u16::MAX.into());
-        Reply { buffer: &mut buffer[..room], length: 0, overflowed: false, given_up: None, class: None }
+        Reply::of_any_length(&mut buffer[..room])
+    }
+
+    /// An empty reply that does not leave as a datagram, with room for `buffer.len()` bytes.
+    pub(crate) fn of_any_length(buffer: &'a mut [u8]) -> Reply<'a> {
+        Reply { buffer, length: 0, overflowed: false, given_up: None, class: None }
     }
 
     /// Number of bytes written so far.

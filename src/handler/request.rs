@@ -160,6 +160,21 @@ impl<T> Admitted<T> {
         Admitted { shard: Some(Name::Number(number)), ..self }
     }
 
+    /// Lets a request of a [`Service`](super::Service) take no turns, unless it has a flow or a
+    /// shard. It then runs beside all others, as the requests of a [`Handler`](super::Handler) do.
+    /// Its state is its own, and [`Service::shard`](super::Service::shard) makes it.
+    /// [`Out`](super::Out) has no timers then, and begins nothing. For services that also serve a
+    /// protocol without sessions.
+    pub fn alone(self) -> Admitted<T> {
+        Admitted { shard: self.shard.or(Some(Name::Alone)), ..self }
+    }
+
+    /// Replaces the ticket, for wrappers.
+    pub fn with_ticket<U>(self, ticket: impl FnOnce(T) -> U) -> Admitted<U> {
+        let Admitted { ticket: old, class, shard, identity, deadline, cost, reply_limit, validated } = self;
+        Admitted { ticket: ticket(old), class, shard, identity, deadline, cost, reply_limit, validated }
+    }
+
     /// Sets the identity of the request. While the server holds a request, it drops others with the
     /// same identity, which end as `duplicate`: the client gets one answer. Requests without an
     /// identity are all served, even if they are equal: two equal payments are two.
@@ -260,6 +275,22 @@ impl<T> Rejected<T> {
     }
 }
 
+impl<T> Rejected<T> {
+    /// Replaces the ticket, for wrappers.
+    pub fn with_ticket<U>(self, ticket: impl FnOnce(T) -> U) -> Rejected<U> {
+        match self {
+            Rejected::Malformed(reason) => Rejected::Malformed(reason),
+            Rejected::Refused(admitted, reason) => Rejected::Refused(admitted.with_ticket(ticket), reason),
+            Rejected::OverRate(admitted) => Rejected::OverRate(admitted.with_ticket(ticket)),
+            Rejected::Ignored => Rejected::Ignored,
+            Rejected::Because(Because { fate, admitted, reason }) => {
+                let admitted = admitted.map(|admitted| admitted.with_ticket(ticket));
+                Rejected::Because(Because { fate, admitted, reason })
+            }
+        }
+    }
+}
+
 /// A rejection for a reason of the handler's own: see [`Rejected::because`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Because<T = ()> {
@@ -338,5 +369,11 @@ impl<'a, T> Request<'a, T> {
     /// The ticket that [`Handler::admit`](super::Handler::admit) gave the request.
     pub fn ticket(&self) -> &'a T {
         self.ticket
+    }
+
+    /// The same request with another ticket, for wrappers.
+    pub fn with_ticket<U>(self, ticket: &'a U) -> Request<'a, U> {
+        let Request { arrival, segment, ecn, ticket: _, class, expires_at, worker } = self;
+        Request { arrival, segment, ecn, ticket, class, expires_at, worker }
     }
 }

@@ -90,6 +90,7 @@ pub trait Service: Sync {
     /// Whether this is a transport protocol, such as QUIC. Then the server reads the
     /// [ECN](Request::ecn) of datagrams. No router fragments what it sends (`IP_PMTUDISC_PROBE`),
     /// so the protocol can measure the MTU of a path. Otherwise routers may fragment long replies.
+    /// A datagram of a shard without a reply is no request then: it ends as `handled`.
     const TRANSPORT: bool = false;
 
     /// Whether two datagrams of one sender may form one request: `first`, and `next`, which came
@@ -104,7 +105,8 @@ pub trait Service: Sync {
 
     /// Makes the state of shard `number`, below [`Service::SHARDS`]. The server calls it for each
     /// shard before it serves the first request. If it panics then,
-    /// [`Server::run`](crate::server::Server::run) returns an error.
+    /// [`Server::run`](crate::server::Server::run) returns an error. For each request that is
+    /// [alone](Admitted::alone) the server calls it with [`Service::SHARDS`].
     fn shard(&self, number: usize) -> Self::Shard;
 
     /// Called once, when the shards are made, and before the first request. With the `teller` a
@@ -150,10 +152,17 @@ pub enum Event<'a, T = (), M = Infallible> {
     Woken,
     /// A message to the shard; see [`Teller::tell`](Teller::tell).
     Message(M),
-    /// A request of [`Out::begin`] or [`Out::spawn`] ended without a result, or work of
-    /// [`Out::aside`] panicked.
+    /// The reply to a request of [`Out::serve`]; empty if the handler has written none.
+    Replied {
+        /// The key that the shard gave the request.
+        key: u64,
+        /// The reply.
+        reply: Vec<u8>,
+    },
+    /// A request of [`Out::begin`], [`Out::serve`] or [`Out::spawn`] ended without a result, or
+    /// work of [`Out::aside`] panicked.
     Unfinished {
-        /// The key that the shard gave it in [`Out::begin`]; otherwise 0.
+        /// The key that the shard gave it in [`Out::begin`] or [`Out::serve`]; otherwise 0.
         key: u64,
         /// How it ended.
         fate: Fate,

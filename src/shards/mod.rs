@@ -6,13 +6,16 @@
 //! need.
 
 mod begun;
+mod ends;
 pub(crate) mod events;
 mod horizon;
 pub(crate) mod outgoing;
 mod states;
 mod turns;
 
-pub(crate) use begun::{BegunRequest, NoResult, Terms};
+pub(crate) use begun::{AsMessage, Begun, BegunRequest, Ends, NoResult, Terms};
+pub(crate) use ends::{Finished, Flaw, Rejection};
+pub use ends::{GiveUp, Served};
 pub(crate) use events::{Due, Events};
 pub(crate) use turns::{Entered, FullShards, Turns};
 
@@ -38,6 +41,8 @@ pub(crate) enum Name {
     Of(u64),
     /// The shard with this number, modulo the number of shards.
     Number(u32),
+    /// None: it takes no turns.
+    Alone,
 }
 
 /// A service, as its shards see it.
@@ -117,6 +122,7 @@ impl<J, H: Sharded> Room<J, H> {
     #[inline]
     pub(crate) fn of(&self, name: Option<Name>, peer: &SocketAddr) -> Option<u32> {
         match name {
+            Some(Name::Alone) => None,
             Some(name) => Some(self.turns.of(name)),
             None => H::KEEPS.then(|| self.turns.of_peer(peer)),
         }
@@ -184,6 +190,12 @@ impl<J, H: Sharded> Room<J, H> {
     #[inline]
     pub(crate) fn own_state(&self, service: &H) -> Option<H::State> {
         (!H::KEEPS).then(|| service.state(0))
+    }
+
+    /// A state for a request without a shard, of a service that keeps states.
+    #[inline]
+    pub(crate) fn state_alone(&self, service: &H, shard: Option<u32>) -> Option<Box<H::State>> {
+        (H::KEEPS && shard.is_none()).then(|| Box::new(service.state(H::SHARDS)))
     }
 
     /// By what the service reaches timers and messages, from within `shard`.

@@ -19,11 +19,13 @@ impl<S> States<S> {
         lock(&self.0[shard? as usize]).take()
     }
 
-    /// Gives `state` back to `shard`, if there is one: before another request of that begins.
+    /// Gives `state` back to `shard`, if there is one: before another request of that begins. The
+    /// state of a request without a shard ends with it.
     #[inline]
     pub(crate) fn give_back(&self, shard: Option<u32>, state: Option<Box<S>>) {
-        if let (Some(shard), Some(state)) = (shard, state) {
-            *lock(&self.0[shard as usize]) = Some(state);
+        match shard {
+            Some(shard) if state.is_some() => *lock(&self.0[shard as usize]) = state,
+            _ => discard(state),
         }
     }
 }

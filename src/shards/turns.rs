@@ -98,6 +98,7 @@ impl<J> Turns<J> {
             (Name::Of(key), Some(hasher)) => hasher.hash_one(key),
             (Name::Of(key), None) => key,
             (Name::Number(number), _) => number.into(),
+            (Name::Alone, _) => unreachable!("it has no shard"),
         };
         (number % self.shards.len() as u64) as u32
     }

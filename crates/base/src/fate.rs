@@ -178,7 +178,8 @@ fates! {
     Unsent = unsent,
     /// The datagram repeats a request that the server already held. One answer serves both.
     Duplicate = duplicate,
-    /// No datagram: an event of a shard, or a request that a shard began, that ended by itself.
+    /// No request with a client: a packet of a transport protocol, an event of a shard, or work
+    /// that a shard began. It ended by itself.
     Handled = handled,
 }
 

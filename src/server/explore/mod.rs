@@ -6,6 +6,7 @@
 //! Each check has a twin: a server with one planted defect, which must be caught. Otherwise the
 //! check could not fail.
 
+mod answers;
 mod cases;
 mod handler;
 mod hints;

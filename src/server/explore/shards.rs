@@ -5,10 +5,11 @@
 //! successor in virtual time, beside a model of what is due. Requests, policies, a hand-over and a
 //! stop are drawn from a seed.
 
+use super::answers::{Answers, answer, of_act};
 use super::scenario::{Event, Scenario};
 use super::server::explore_service;
 use crate::fate::Fate;
-use crate::handler::{self, Admitted, Arrival, Out, Rejected, Request, Service, checkpoint};
+use crate::handler::{self, Admitted, Arrival, Carried, Out, Rejected, Request, Service, checkpoint};
 use crate::sched::overload::WaitLimits;
 use crate::time::Nanos;
 use crate::time::clock::{self, virtual_time};
@@ -16,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 const SHARDS: usize = 4;
 const SEEDS: u64 = 300;
@@ -71,9 +72,9 @@ struct Model {
     trouble: Option<String>,
 }
 
-#[derive(Default)]
 struct Sharded {
     model: Mutex<Model>,
+    answers: Arc<Answers>,
     flaw: Option<Flaw>,
 }
 
@@ -136,29 +137,22 @@ impl Sharded {
         }
     }
 
-    /// Begins a request that passes checkpoints, and then ends by itself or otherwise.
+    /// Begins a request that passes checkpoints, and then ends by itself or otherwise. A handler
+    /// serves every second one.
     fn begin(&self, shard: usize, act: u8, out: &Told<'_>) {
         let (number, source) = (self.model().works, (!act.is_multiple_of(3)).then_some(CLIENT));
-        let admitted = Admitted::new(()).class(act % 2);
-        let (ends, admitted) = match act % 8 {
-            0 => (Some(Fate::Failed), admitted),
-            1 | 2 => (Some(Fate::ShedExpired), admitted.deadline(US(u64::from(act) % 5))),
-            3 | 4 => (Some(Fate::Duplicate), admitted.identity(IDENTITY)),
-            5 => (Some(Fate::Stalled), admitted),
-            _ => (None, admitted),
+        let (ends, has_begun) = if number.is_multiple_of(2) {
+            let (ends, admitted) = of_act(act, |admitted| (Some(Fate::Duplicate), admitted.identity(IDENTITY)));
+            (
+                ends,
+                out.begin(number, source, admitted, async move { (SHARDS, answer(act, ends, number).await) }).is_ok(),
+            )
+        } else {
+            let bytes = [&[act][..], &number.to_le_bytes()].concat();
+            let (ends, _) = of_act(act, |admitted| (Some(Fate::Refused), admitted));
+            (ends, out.serve(number, &self.answers, Carried::new(bytes, CLIENT, CLIENT)).is_ok())
         };
-        let work = async move {
-            for _ in 0..act % 5 {
-                virtual_time::pass(US(1));
-                checkpoint().await;
-            }
-            match ends {
-                Some(Fate::Failed) => std::panic::resume_unwind(Box::new(())),
-                Some(Fate::Stalled) => std::future::pending().await,
-                _ => (SHARDS, number),
-            }
-        };
-        if out.begin(number, source, admitted, work).is_ok() {
+        if has_begun {
             let shard = if self.flaw == Some(Flaw::Foreign) { (shard + 1) % SHARDS } else { shard };
             let mut model = self.model();
             model.works += 1;
@@ -271,6 +265,10 @@ impl Service for Sharded {
                 let is_due = self.model().woken.remove(&shard);
                 self.must(is_due, "a shard is woken twice");
             }
+            handler::Event::Replied { key, reply } => {
+                self.must(reply == key.to_le_bytes(), "a request gets the reply to another one");
+                self.end(shard, key, None);
+            }
             handler::Event::Unfinished { key, fate } => self.end(shard, key, Some(fate)),
             handler::Event::Stopping => {
                 let before = std::mem::replace(&mut self.model().stopped[shard], true);
@@ -325,7 +323,7 @@ fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<(Lef
     events.sort_by_key(|(at, _)| *at);
     scenario.events = events;
     let model = Mutex::new(Model { before: before.unwrap_or_default(), ..Model::default() });
-    let service = Sharded { flaw, model };
+    let service = Sharded { flaw, model, answers: Arc::new(Answers) };
     let trouble = || service.model().trouble.clone();
     let run = explore_service(&scenario, &service, &trouble, None, None)?;
     service.overdue(Nanos::MAX).map_or(Ok(()), Err)?;
@@ -342,7 +340,7 @@ fn served(seed: u64, flaw: Option<Flaw>, inherited: Option<Left>) -> Result<(Lef
 fn shards_get_all_that_is_due_once_and_in_order() {
     let explore = |seed| explored(seed, None).unwrap_or_else(|trouble| panic!("seed {seed}: {trouble}"));
     let ends: BTreeSet<_> = (0..SEEDS).flat_map(explore).collect();
-    assert!(ends.into_iter().eq(["duplicate", "failed", "shed_expired", "stalled"]), "not all are explored");
+    assert!(ends.into_iter().eq(["duplicate", "failed", "refused", "shed_expired", "stalled"]), "not all are explored");
 }
 
 // Is each service with a planted defect caught, by the rule meant for it?

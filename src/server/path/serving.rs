@@ -76,6 +76,9 @@ impl<'s, 'h, H: Service> Serving<'s, 'h, H> {
         let mut held = OwnedPacket { packet: Some(packet), shared, serving: self };
         // Without a size it costs nothing.
         let mut own = self.room.own_state(self.handler);
+        if let Some(alone) = self.room.state_alone(self.handler, held.shard()) {
+            held.shared = Some(alone);
+        }
         let state = own.as_mut().or(held.shared.as_deref_mut());
         let state = state.expect("a request has a shard, whose requests are served one at a time");
         let body = held.packet.as_mut().expect("only the end takes the packet out");
@@ -194,6 +197,13 @@ struct OwnedPacket<'s, 'h, 'v, H: Service> {
     /// The state of its shard, if the service has shards.
     shared: Option<Box<H::Shard>>,
     serving: &'v Serving<'s, 'h, H>,
+}
+
+impl<H: Service> OwnedPacket<'_, '_, '_, H> {
+    /// The shard of its request.
+    fn shard(&self) -> Option<u32> {
+        self.packet.as_ref().and_then(|packet| packet.shard)
+    }
 }
 
 impl<H: Service> Drop for OwnedPacket<'_, '_, '_, H> {

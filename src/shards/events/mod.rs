@@ -26,7 +26,7 @@ mod alarm;
 mod due;
 mod handed_over;
 
-use super::begun::Begun;
+use super::begun::BegunRequests;
 use crate::runtime::continuation::{Outside, Ready, lock};
 use crate::time::{Nanos, clock};
 use alarm::Alarm;
@@ -66,7 +66,7 @@ pub(crate) struct Events {
     allowed: AtomicU64,
     alarm: Alarm,
     /// The requests that shards have begun.
-    pub(super) begun: Begun,
+    pub(super) begun: BegunRequests,
     /// The queue by which workers are woken.
     outside: Arc<Outside>,
     /// Whether shards get no more events.
@@ -85,7 +85,7 @@ impl Events {
             first: AtomicUsize::new(0),
             allowed: AtomicU64::new(NEVER),
             alarm: Alarm::new(),
-            begun: Begun::new(begun),
+            begun: BegunRequests::new(begun),
             outside: Arc::clone(outside),
             closed: AtomicBool::new(false),
             handed_over: Mutex::default(),

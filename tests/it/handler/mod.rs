@@ -1,5 +1,6 @@
 //! What a handler is promised.
 
+mod alone;
 mod flows;
 mod fork;
 mod handler_api;

@@ -11,8 +11,9 @@ use crate::runtime::queue::Pooled;
 use crate::sched::overload::{Cause, Shedding, Stay, WaitLimits};
 use crate::sched::turn::{Arrived, Ran, Ready};
 use crate::server::path::job::{Job, Slot};
-use crate::server::path::packet::{Envelope, Origin, Packet};
+use crate::server::path::packet::{Envelope, Excess, Origin, Packet};
 use crate::server::path::serving::Make;
+use crate::shards::{Finished, Flaw};
 use crate::time::Nanos;
 use arc_swap::{ArcSwap, Cache};
 use std::sync::Arc;
@@ -96,6 +97,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
                 let mut slot = self.running.slot.take().unwrap_or_else(acquire);
                 if origin == Origin::Begun {
                     slot.prepare(packet.envelope);
+                    common.serving.room.works.begins(packet.envelope.packet, packet.envelope.worker);
                     common.serving.keep(packet);
                 } else {
                     slot.fill(packet.envelope, (common.make)(packet));
@@ -202,9 +204,14 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
     ) -> (Polled<Packet<'s, H::Ticket>>, Nanos) {
         let (serving, number) = (self.common.serving, slot.envelope.packet);
         let (polled, joined) = slot.poll_by(start, ask_at, |_, terms| serving.room.works.poll(number, terms));
-        let polled = polled.map(|()| {
+        let polled = polled.map(|Finished { flaw, class }| {
             let mut packet = serving.take_kept(number);
-            (packet.reply_len, packet.excess) = (0, None);
+            let excess = |flaw| match flaw {
+                Flaw::Overflow => Excess::ForReply,
+                Flaw::GivenUp(end, reason) => Excess::GivenUp(end, reason),
+            };
+            (packet.reply_len, packet.excess) = (0, flaw.map(excess));
+            packet.envelope.class = class.unwrap_or(packet.envelope.class);
             packet
         });
         (polled, joined)

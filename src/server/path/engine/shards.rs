@@ -2,14 +2,14 @@
 //! next one out, and sends what they send beside replies.
 
 use super::Engine;
-use crate::fate::{Fate, ShardEvent, ShardSend};
+use crate::fate::{Failed, Fate, ShardEvent, ShardSend};
 use crate::handler::Service;
 use crate::metrics::{CounterName, Wait};
 use crate::net::{BATCH, Link, Message, SEND_BATCH_MAX};
 use crate::sched::overload::Stay;
 use crate::server::path::packet::{Envelope, Origin, Packet, Source};
 use crate::server::path::serving::Make;
-use crate::shards::{BegunRequest, Entered, Name, Terms, outgoing};
+use crate::shards::{BegunRequest, Entered, Name, Rejection, Terms, outgoing};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
@@ -118,7 +118,8 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         request: BegunRequest,
         now: Nanos,
     ) -> Option<Packet<'s, H::Ticket>> {
-        let BegunRequest { at, terms: Terms { source, validated, class, identity, deadline, cost }, work } = request;
+        let BegunRequest { at, terms, work } = request;
+        let Terms { source, validated, class, identity, deadline, cost, rejection } = terms;
         let mut stay = Stay { validated, ..Stay::new(at) }.within(deadline, cost);
         stay.start_by = self.running.start_by(&stay, class);
         let source = source.map_or_else(Source::default, |peer| Source { peer, ..Source::default() });
@@ -127,10 +128,33 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
         self.come(&mut packet, Origin::Begun, Envelope { source, stay, class, received_at, ..Envelope::default() });
         self.recorder.count(CounterName::ShardEvents(ShardEvent::Begun));
         self.common.serving.room.works.put(packet.envelope.packet, work);
-        match identity {
-            Some(key) => self.enter_once(packet, key),
-            None => Some(packet),
+        match (rejection, identity) {
+            (Some(rejection), _) => {
+                self.reject(packet, rejection);
+                None
+            }
+            (None, Some(key)) => self.enter_once(packet, key),
+            (None, None) => Some(packet),
         }
+    }
+
+    /// Ends a request that a shard began, because its handler does not admit it.
+    fn reject(&mut self, packet: Packet<'s, H::Ticket>, rejection: Rejection) {
+        let (fate, counter) = match rejection {
+            Rejection::Malformed(reason) => (Fate::Malformed, CounterName::Malformed(reason)),
+            Rejection::Refused(reason) => (Fate::Refused, CounterName::Refused(reason)),
+            Rejection::Panicked => (Fate::Failed, CounterName::Failed(Failed::Panic)),
+            Rejection::As(fate, reason) => {
+                let own = reason.filter(|reason| usize::from(*reason) < H::REASON_NAMES.len());
+                match own {
+                    Some(reason) => self.recorder.rejected(fate, reason),
+                    None => self.recorder.ended(fate),
+                }
+                return self.tell_end(packet, fate);
+            }
+        };
+        self.recorder.count(counter);
+        self.tell_end(packet, fate);
     }
 
     /// What this worker has received from the socket of this number is in its shards. If it has

@@ -1,8 +1,9 @@
 //! Work that requests and shards give away: to helper threads ([`aside`]), or to the workers as a
-//! request of its own ([`begun`]).
+//! request of its own ([`begun`]). A handler may serve it ([`carried`]).
 
 mod aside;
 mod begun;
+mod carried;
 
 use forebay::fate::Fate;
 use forebay::{Event, Out, Service};

@@ -121,10 +121,7 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             self.capture(envelope, true);
         }
         if packet.reply_len == 0 {
-            let has_client = envelope.origin::<H>() == Origin::Datagram;
-            self.recorder.served(&sample, if has_client { Fate::NoReply } else { Fate::Handled });
-            self.recycle(packet);
-            return;
+            return self.finish_unanswered(packet, &sample, &served);
         }
         let handler = self.common.serving.handler;
         // The handler puts in what only the server knows.
@@ -134,12 +131,34 @@ impl<'s, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, '_, '_,
             handler.seal(request, &served, &mut reply[..length]);
         });
         if sealed.is_err() {
-            self.recorder.unanswered(sample.class, sample.service);
-            self.recorder.count(CounterName::Failed(Failed::Panic));
-            self.recycle(packet);
-            return;
+            return self.lose(packet, &sample);
         }
         self.answer(packet, Some((sample, self.now)));
+    }
+
+    /// Ends what has no reply that leaves as a datagram.
+    fn finish_unanswered(&mut self, packet: Packet<'s, H::Ticket>, sample: &Sample, served: &Served) {
+        let fate = match packet.envelope.origin::<H>() {
+            // A packet of a connection is no request.
+            Origin::Datagram if H::TRANSPORT && packet.shard.is_some() => Fate::Handled,
+            Origin::Datagram => Fate::NoReply,
+            Origin::Event => Fate::Handled,
+            Origin::Begun => self.common.serving.room.works.release(packet.envelope.packet, served),
+        };
+        // Of a begun request, whose handler panicked when it sealed the reply.
+        if fate == Fate::Failed {
+            return self.lose(packet, sample);
+        }
+        self.recorder.served(sample, fate);
+        self.recycle(packet);
+    }
+
+    /// Ends a request whose handler panicked when it sealed the reply.
+    #[cold]
+    fn lose(&mut self, packet: Packet<'s, H::Ticket>, sample: &Sample) {
+        self.recorder.unanswered(sample.class, sample.service);
+        self.recorder.count(CounterName::Failed(Failed::Panic));
+        self.recycle(packet);
     }
 
     /// Lets the reply in `packet` wait to be sent; `served` as in [`Outbox::put`].

@@ -60,6 +60,11 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
             Some(reason) => self.recorder.count(reason),
             None => self.recorder.ended(fate),
         }
+        self.tell_end(packet, fate);
+    }
+
+    /// Lets the client or the shard of a request hear how it ended.
+    pub(crate) fn tell_end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
         let has_client = packet.envelope.origin::<H>() == Origin::Datagram;
         if !has_client {
             self.common.serving.room.works.fails(packet.envelope.packet, fate);
@@ -80,7 +85,7 @@ impl<'s, 'e, H: Service, M: Make<Packet<'s, H::Ticket>>, L: Link> Engine<'s, 'e,
         }
         self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
         self.recorder.rejected(fate, reason);
-        self.tell(packet, fate.status());
+        self.tell_end(packet, fate);
     }
 
     /// Lets the client hear of a fate that has a `status`, and else keeps the packet.
