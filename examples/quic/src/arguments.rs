@@ -1,11 +1,17 @@
-//! The settings of the program, from which the service is made.
+//! The settings of the programs, from which the services are made.
 
+use crate::requests::ByStream;
 use crate::service::Quic;
-use crate::tls;
-use forebay::clap;
+use crate::streams::Echo;
+use crate::tls::{self, Limits};
+use forebay::Handler;
+use forebay::clap::{self, ArgMatches, Args, Command, FromArgMatches};
 use forebay::time::Nanos;
+use quinn_proto::ServerConfig;
+use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +27,19 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
 
+    #[command(flatten)]
+    limits: LimitArguments,
+
+    /// Microseconds that the event of a packet computes for streams, before a request of its own
+    /// does.
+    #[arg(long, default_value = "20", value_name = "MICROSECONDS")]
+    compute_here: u32,
+}
+
+// No documentation: it would be the head of the help.
+#[derive(Debug, clap::Args)]
+#[expect(missing_docs, reason = "see above")]
+pub struct LimitArguments {
     /// Connections at once, at most 2 MB each.
     #[arg(long, default_value = "4096", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
@@ -33,14 +52,21 @@ pub struct Arguments {
     #[arg(long, default_value = "128", value_name = "COUNT")]
     retry_from: u32,
 
-    /// Microseconds that the event of a packet computes for streams, before a request of its own
-    /// does.
-    #[arg(long, default_value = "20", value_name = "MICROSECONDS")]
-    compute_here: u32,
-
     /// Bytes of the longest datagram to send, until the MTU of the path is measured.
     #[arg(long, default_value = "1200", value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
     mtu: u16,
+}
+
+impl LimitArguments {
+    fn config(&self, cert: &Path, key: &Path, alpn: &str, stream_bytes: u32) -> anyhow::Result<ServerConfig> {
+        let limits = Limits { idle: Duration::from_secs(self.idle), mtu: self.mtu, stream_bytes };
+        tls::config(cert, key, alpn, &limits)
+    }
+
+    /// The number of handshakes from which on clients prove their addresses.
+    fn retry_from(&self) -> usize {
+        thread::available_parallelism().map_or(1, NonZero::get) * self.retry_from as usize
+    }
 }
 
 impl Arguments {
@@ -48,10 +74,97 @@ impl Arguments {
     ///
     /// # Errors
     /// The first error, with the argument in which it is.
-    pub fn service(&self) -> anyhow::Result<Quic> {
-        let server = tls::config(&self.cert, &self.key, Duration::from_secs(self.idle), self.mtu)?;
-        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        let quic = Quic::new(server, self.connections as usize, cpus * self.retry_from as usize);
-        Ok(quic.computing_here(Nanos::from_micros(self.compute_here.into())))
+    pub fn service(&self) -> anyhow::Result<Quic<Echo>> {
+        let Arguments { cert, key, limits, compute_here } = self;
+        let config = limits.config(cert, key, tls::ALPN, tls::WINDOW)?;
+        let application = Echo { compute_here: Nanos::from_micros((*compute_here).into()) };
+        Ok(Quic::new(application, config, limits.connections as usize, limits.retry_from()))
+    }
+}
+
+// No documentation: it would be the head of the help.
+#[derive(Debug, clap::Args)]
+#[expect(missing_docs, reason = "see above")]
+pub struct QuicArguments {
+    /// Address of --listen at which clients reach the service over QUIC; each stream is a request.
+    #[arg(long, value_name = "ADDRESS", requires_all = ["cert", "key"])]
+    quic: Option<SocketAddr>,
+
+    /// File with the certificate chain, in PEM.
+    #[arg(long, value_name = "FILE", requires = "quic")]
+    cert: Option<PathBuf>,
+
+    /// File with the private key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "quic")]
+    key: Option<PathBuf>,
+
+    /// Application protocol of QUIC connections (ALPN).
+    #[arg(long, default_value = "forebay", value_name = "NAME")]
+    alpn: String,
+
+    /// Bytes of the longest request of a stream.
+    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    request_max: u32,
+
+    /// Bytes of the longest reply of a stream; the server keeps so many for each request.
+    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    reply_max: u32,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+impl QuicArguments {
+    /// The address at which QUIC is asked for.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.quic
+    }
+
+    /// Loads the certificate, and makes the part of the service that speaks QUIC.
+    ///
+    /// # Errors
+    /// The first error, with the argument in which it is.
+    ///
+    /// # Panics
+    /// Without an address.
+    pub fn service<H: Handler + Send + 'static>(&self, handler: &Arc<H>) -> Result<Quic<ByStream<H>>, String> {
+        let QuicArguments { cert, key, alpn, request_max, reply_max, limits, .. } = self;
+        let (cert, key) = cert.as_ref().zip(key.as_ref()).expect("an address requires both");
+        // So that no request fills the window of its stream before it ends.
+        let window = tls::WINDOW.min(*request_max + 1).max(tls::STREAM_LEAST);
+        let config = limits.config(cert, key, alpn, window).map_err(|error| format!("{error:#}"))?;
+        let (request_max, reply_max) = (*request_max as usize, *reply_max as usize);
+        let application = ByStream { handler: Arc::clone(handler), request_max, reply_max };
+        Ok(Quic::new(application, config, limits.connections as usize, limits.retry_from()))
+    }
+}
+
+/// The settings of a program, and those of its door for QUIC. The head of the help is that of `A`.
+#[derive(Debug)]
+pub struct Both<A> {
+    /// The program's own settings.
+    pub own: A,
+    /// Those for QUIC.
+    pub quic: QuicArguments,
+}
+
+impl<A: Args> Args for Both<A> {
+    fn augment_args(command: Command) -> Command {
+        A::augment_args(QuicArguments::augment_args(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        A::augment_args_for_update(QuicArguments::augment_args_for_update(command))
+    }
+}
+
+impl<A: Args> FromArgMatches for Both<A> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Both { own: A::from_arg_matches(matches)?, quic: QuicArguments::from_arg_matches(matches)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.own.update_from_arg_matches(matches)?;
+        self.quic.update_from_arg_matches(matches)
     }
 }

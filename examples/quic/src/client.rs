@@ -1,16 +1,13 @@
 //! One connection: its endpoint, which knows no other one, and its data outside of the protocol.
 
+use crate::application::{Advanced, Application, Around, Keys, Streams};
 use crate::ids::{Ids, Named, Routes};
 use crate::inbox::{Datagram, Inbox, now};
 use crate::shard::Seat;
-use crate::streams::{Advanced, Streams};
 use bytes::Bytes;
-use forebay::Admitted;
 use forebay::handler::Transmit;
-use forebay::time::Nanos;
 use quinn_proto::{
-    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Endpoint, EndpointConfig, Event, ServerConfig, StreamId,
-    VarInt,
+    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Endpoint, EndpointConfig, Event, ServerConfig, VarInt,
 };
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -24,28 +21,24 @@ const TOGETHER: usize = 32;
 /// The connection continues when these bytes are acknowledged, or at a timer if they are lost.
 const BYTES_MAX: usize = 1 << 17;
 
-/// The class of requests that compute for streams.
-const STREAM: u8 = 2;
-
 thread_local! {
     /// The buffer for packets that are about to be sent.
     static LEAVING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a connection needs to begin.
-#[derive(Clone)]
-pub struct Maker {
+pub struct Maker<A> {
+    /// What is done with its streams.
+    pub application: A,
     /// The keys of connection IDs.
     pub routes: Routes,
     /// The settings of all endpoints.
     pub endpoint: EndpointConfig,
     /// The certificate, and the limits of connections.
     pub server: Arc<ServerConfig>,
-    /// How long the event of a packet computes for streams.
-    pub compute_here: Nanos,
 }
 
-impl Maker {
+impl<A> Maker<A> {
     /// An endpoint whose connections have IDs that name `named`.
     pub fn endpoint(&self, named: Named) -> Endpoint {
         let (routes, mut config, finds_mtu) = (self.routes.clone(), self.endpoint.clone(), true);
@@ -159,20 +152,18 @@ fn limited(mut next: impl FnMut() -> Option<usize>) {
 }
 
 /// What the events of a shard put out.
-pub type Out<'a> = forebay::Out<'a, Told>;
+pub type Out<'a, M> = forebay::Out<'a, Told<M>>;
 
 /// What a shard is told of what it began.
-pub enum Told {
+pub enum Told<M> {
     /// A helper thread returns a connection.
     Returned(Returned),
-    /// The computation for a stream has ended.
-    Computed {
-        /// The place of the connection in its shard.
-        place: u16,
-        /// The ID that the client of this connection chose.
-        first: ConnectionId,
-        /// The stream.
-        stream: StreamId,
+    /// What has been begun for a stream has ended.
+    Made {
+        /// The key under which it was begun.
+        key: u64,
+        /// What it has made.
+        made: M,
     },
 }
 
@@ -187,11 +178,11 @@ pub struct Returned {
 }
 
 /// A connection, and its data outside of the protocol.
-pub struct Client {
+pub struct Client<S> {
     /// `None` while a helper thread has it.
     pub(crate) protocol: Option<Box<Protocol>>,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) streams: Streams,
+    pub(crate) streams: S,
     pub(crate) peer: SocketAddr,
     /// The server's address that the client knows.
     pub(crate) local: SocketAddr,
@@ -205,11 +196,14 @@ pub struct Client {
     pub(crate) _seat: Seat,
 }
 
-impl Client {
+impl<S: Streams> Client<S> {
     /// Lets a helper thread take in what is in the inbox, at `place` of the shard. `maker` makes
     /// the endpoint, if there is none yet. Returns whether there is room. Without room, datagrams
     /// are lost as in a network.
-    pub fn go_aside(&mut self, maker: &Arc<Maker>, named: Named, out: &Out<'_>) -> bool {
+    pub fn go_aside<A>(&mut self, maker: &Arc<Maker<A>>, named: Named, out: &Out<'_, S::Made>) -> bool
+    where
+        A: Application<Streams = S>,
+    {
         let held = Arc::new(Mutex::new(self.protocol.take()));
         let (theirs, inbox, maker) = (Arc::clone(&held), Arc::clone(&self.inbox), Arc::clone(maker));
         let work = move || {
@@ -234,19 +228,18 @@ impl Client {
         self.protocol.is_none() && Arc::strong_count(&self.inbox) == 1
     }
 
-    /// Resets the streams whose computations were broken off. Returns whether there are any.
-    pub fn reset_lost(&mut self) -> bool {
-        let connection = self.protocol.as_mut().and_then(|protocol| protocol.connection());
-        connection.is_some_and(|connection| self.streams.reset_lost(connection))
+    /// The streams, and the connection if no helper thread has it.
+    pub fn parts(&mut self) -> (&mut S, Option<&mut Connection>) {
+        (&mut self.streams, self.protocol.as_mut().and_then(|protocol| protocol.connection()))
     }
 
     /// Lets the application handle the events of the connection at `place`. If overload ends this
-    /// at a checkpoint, the next call goes on. Returns false if there was no room for a
-    /// computation.
-    pub async fn react(&mut self, maker: &Maker, place: u16, out: &mut Out<'_>) -> bool {
-        let first = self.first;
+    /// at a checkpoint, the next call goes on. Returns false if there was no room for what a stream
+    /// is to begin.
+    pub async fn react(&mut self, keys: &mut Keys, place: u16, out: &Out<'_, S::Made>) -> bool {
         let Some(connection) = self.protocol.as_mut().and_then(|protocol| protocol.connection()) else { return true };
-        let mut here = maker.compute_here;
+        let (here, peer, local) = (self.streams.here(), connection.remote_address(), self.local);
+        let mut around = Around { here, peer, local, keys, place, out };
         let has_room = loop {
             while let Some(event) = connection.poll() {
                 match event {
@@ -255,22 +248,10 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.streams.advance_one(connection, &mut here).await {
+            match self.streams.advance(connection, &mut around).await {
                 Advanced::One => {}
                 Advanced::All => break true,
-                Advanced::Computes(computation) => {
-                    let stream = computation.id;
-                    let work = async move {
-                        computation.run().await;
-                        Told::Computed { place, first, stream }
-                    };
-                    let admitted = Admitted::new(()).class(STREAM).validated(true);
-                    // A helper thread that panics has the key 0.
-                    if out.begin(u64::from(place) + 1, Some(connection.remote_address()), admitted, work).is_err() {
-                        self.streams.stays(stream);
-                        break false;
-                    }
-                }
+                Advanced::Full => break false,
             }
         };
         if !connection.is_handshaking() {
@@ -280,7 +261,7 @@ impl Client {
     }
 
     /// Sends what is to be sent.
-    pub fn send(&mut self, now: Instant, out: &mut Out<'_>) {
+    pub fn send(&mut self, now: Instant, out: &mut Out<'_, S::Made>) {
         let local = self.local;
         let Some(protocol) = &mut self.protocol else { return };
         protocol.packets(now, |packets, bytes| {
@@ -300,7 +281,7 @@ impl Client {
 
     /// Sends the answer to datagrams that made no connection, as far as the limit for addresses
     /// without a proof allows.
-    pub fn answer(&self, out: &mut Out<'_>) {
+    pub fn answer(&self, out: &mut Out<'_, S::Made>) {
         if let Some(protocol) = self.protocol.as_ref().filter(|protocol| !protocol.answer.is_empty()) {
             let _ = out.send(self.peer, Transmit::new(&protocol.answer).from(self.local));
         }

@@ -1,19 +1,24 @@
 //! The service: finds the connection of each datagram, and decides which connections begin.
 
+use crate::application::{Application, Streams};
 use crate::client::{Client, Maker, Out, Told};
 use crate::ids::{self, Routes};
 use crate::inbox::{Datagram, Inbox};
-use crate::shard::{Places, Seat, Shard};
-use crate::streams::Streams;
+use crate::shard::{Ended, Places, Seat, Shard};
 use forebay::fate::{CLASSES, Malformed};
 use forebay::handler::{GiveUp, aside_wait};
-use forebay::server::Counter;
-use forebay::time::Nanos;
+use forebay::server::{Counter, ServeError, Server};
 use forebay::{Admitted, Arrival, Event, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The number of shards. More shards separate connections better; each takes 1 KB.
+pub const SHARDS: usize = 1_024;
+
+/// The reason for which a first packet counts as shed.
+pub const TOO_LATE: &str = "signature_too_late";
 
 /// The most handshakes in progress. Each takes 20 KB, and a helper thread for up to a millisecond.
 const HANDSHAKES_MAX: usize = 4_096;
@@ -30,10 +35,12 @@ const WAIT_MAX_RETRY: Duration = Duration::from_millis(250);
 const WAIT_MAX_AGAIN: Duration = Duration::from_millis(50);
 
 /// QUIC connections in shards.
-pub struct Quic {
-    maker: Arc<Maker>,
+pub struct Quic<A> {
+    maker: Arc<Maker<A>>,
     connections_max: usize,
     retry_from: usize,
+    /// The number of the reason [`TOO_LATE`].
+    too_late: u8,
     /// The server's counters.
     pub counts: Counts,
 }
@@ -49,6 +56,19 @@ pub struct Counts {
     pub retries: Counter,
 }
 
+impl Counts {
+    /// Shows them among the metrics of `server`.
+    ///
+    /// # Errors
+    /// If the server has such metrics already.
+    pub fn shown(&self, server: Server) -> Result<Server, ServeError> {
+        server
+            .gauge("quic_connections", "Connections", &self.connections.shown)?
+            .gauge("quic_handshakes", "Handshakes in progress", &self.handshakes.shown)?
+            .counter("quic_retries", "Clients asked to prove their address", &self.retries)
+    }
+}
+
 /// What a new connection takes.
 struct Seats {
     place: u16,
@@ -56,24 +76,66 @@ struct Seats {
     handshake: Seat,
 }
 
-impl Quic {
-    /// At most `connections_max` connections. From `retry_from` handshakes in progress on, clients
-    /// prove their address before the next one begins.
-    pub fn new(config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic {
+/// What the application `A` makes of what it has begun.
+pub type MadeBy<A> = <<A as Application>::Streams as Streams>::Made;
+
+impl<A: Application> Quic<A> {
+    /// Serves `application` with at most `connections_max` connections. From `retry_from`
+    /// handshakes in progress on, clients prove their address before the next one begins.
+    pub fn new(application: A, config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic<A> {
         let (routes, endpoint, server) = (Routes::default(), EndpointConfig::default(), Arc::new(config));
-        let maker = Arc::new(Maker { routes, endpoint, server, compute_here: Nanos::ZERO });
-        Quic { maker, connections_max, retry_from, counts: Counts::default() }
+        let maker = Arc::new(Maker { application, routes, endpoint, server });
+        Quic { maker, connections_max, retry_from, too_late: 0, counts: Counts::default() }
     }
 
-    /// The same, where the event of a packet computes for streams for this long.
+    /// The same, where [`TOO_LATE`] is the service's reason of this number.
     #[must_use]
-    pub fn computing_here(self, compute_here: Nanos) -> Quic {
-        let maker = Arc::new(Maker { compute_here, ..(*self.maker).clone() });
-        Quic { maker, ..self }
+    pub fn counting_too_late_as(self, reason: u8) -> Quic<A> {
+        Quic { too_late: reason, ..self }
+    }
+
+    /// Makes the state of shard `number`.
+    pub fn new_shard(&self, number: usize) -> Shard<A> {
+        Shard::new(u16::try_from(number).expect("there are fewer shards"), Arc::clone(&self.maker))
+    }
+
+    /// Decides whether to serve a datagram. Packets with an ID of this server come from a client
+    /// that has received it. Under overload they are shed after all others. `class` is that of
+    /// packets; datagrams that may begin a handshake have the next one.
+    ///
+    /// # Errors
+    /// If the datagram has no connection ID.
+    pub fn admit_packet(&self, arrival: &Arrival<'_>, class: u8) -> Result<Admitted, Rejected> {
+        let id = ids::destination(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Other))?;
+        let (is_initial, routes) = (ids::is_initial(arrival.bytes()), &self.maker.routes);
+        let admitted = Admitted::new(()).class(class + u8::from(is_initial)).shard(routes.shard_of(id).into());
+        Ok(admitted.validated(routes.named(id).is_some()))
+    }
+
+    /// Handles an event of a shard.
+    pub async fn handle_event(
+        &self,
+        shard: &mut Shard<A>,
+        event: Event<'_, (), Told<MadeBy<A>>>,
+        out: &mut Out<'_, MadeBy<A>>,
+    ) {
+        let (key, ended) = match event {
+            Event::Datagram(request) => return self.receive(shard, request, out).await,
+            Event::Timer { key, .. } => return shard.fire(key as u16, out).await,
+            // In a box, because the server moves the future of every event, and these kinds of
+            // events are rare.
+            Event::Message(Told::Returned(returned)) => return Box::pin(shard.take_back(returned, out)).await,
+            Event::Stopping => return Box::pin(shard.close(out)).await,
+            Event::Message(Told::Made { key, made }) => (key, Ended::Made(made)),
+            Event::Replied { key, reply } => (key, Ended::Replied(reply)),
+            Event::Unfinished { key, fate } => (key, Ended::Unfinished(fate)),
+            _ => return,
+        };
+        shard.end(key, ended, out).await;
     }
 
     /// Handles datagrams of one connection.
-    async fn receive(&self, shard: &mut Shard, request: Request<'_>, out: &mut Out<'_>) {
+    async fn receive(&self, shard: &mut Shard<A>, request: Request<'_>, out: &mut Out<'_, MadeBy<A>>) {
         let mut changed = None;
         for bytes in request.segments() {
             let Some(place) = shard.place_of(bytes) else {
@@ -91,7 +153,7 @@ impl Quic {
 
     /// Answers a datagram of no connection, or begins one. A client whose signature would come too
     /// late gets nothing, which costs least; it repeats its first packet.
-    fn greet(&self, shard: &mut Shard, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) {
+    fn greet(&self, shard: &mut Shard<A>, bytes: &[u8], request: Request<'_>, out: &mut Out<'_, MadeBy<A>>) {
         let (wait, has_token, mut answer) = (aside_wait(), ids::has_token(bytes), Vec::new());
         let first = ids::destination(bytes).filter(|_| ids::is_initial(bytes)).map(ConnectionId::new);
         // Ordering: relaxed, a count.
@@ -100,7 +162,7 @@ impl Quic {
             let most = if is_pressed { WAIT_MAX_RETRY } else { WAIT_MAX };
             if wait >= if shard.was_refused(first) { WAIT_MAX_AGAIN } else { most } {
                 shard.refuse(first);
-                return out.reply().give_up(GiveUp::Full, 0);
+                return out.reply().give_up(GiveUp::Full, self.too_late);
             }
         }
         let incoming = match Datagram::of(request, bytes).enter(&mut shard.door, &mut answer) {
@@ -129,7 +191,7 @@ impl Quic {
         let client = Client {
             protocol: None,
             inbox: Arc::new(inbox),
-            streams: Streams::default(),
+            streams: self.maker.application.connect(),
             peer: request.peer(),
             local: request.local(),
             first,
@@ -139,12 +201,12 @@ impl Quic {
         };
         if !shard.begin(place, client, out) {
             shard.refuse(first);
-            out.reply().give_up(GiveUp::Full, 0);
+            out.reply().give_up(GiveUp::Full, self.too_late);
         }
     }
 
     /// Takes what a new connection of `shard` needs; `None` if the server or the shard is full.
-    fn seats(&self, shard: &Shard) -> Option<Seats> {
+    fn seats(&self, shard: &Shard<A>) -> Option<Seats> {
         Some(Seats {
             place: shard.free_place()?,
             connection: Seat::take(&self.counts.connections, self.connections_max)?,
@@ -154,52 +216,41 @@ impl Quic {
 }
 
 /// Answers a datagram without a connection. The answer is never longer than the datagram.
-fn reply(out: &mut Out<'_>, answer: &[u8]) {
+fn reply<M: Send + 'static>(out: &mut Out<'_, M>, answer: &[u8]) {
     let _ = out.reply().put(answer);
 }
 
-impl forebay::Service for Quic {
+impl<A: Application> forebay::Service for Quic<A> {
     type Ticket = ();
-    type Shard = Shard;
-    type Message = Told;
+    type Shard = Shard<A>;
+    type Message = Told<MadeBy<A>>;
 
-    const SHARDS: usize = 1_024;
+    const SHARDS: usize = SHARDS;
     const HEARS_STOP: bool = true;
     const TRANSPORT: bool = true;
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["packet", "initial", "stream", "class3", "class4", "class5", "class6", "class7"];
-    const REASON_NAMES: &'static [&'static str] = &["signature_too_late"];
+    const REASON_NAMES: &'static [&'static str] = &[TOO_LATE];
 
     fn joins(first: &[u8], next: &[u8]) -> bool {
         ids::are_of_one_connection(first, next)
     }
 
-    fn shard(&self, number: usize) -> Shard {
-        Shard::new(u16::try_from(number).expect("there are fewer shards"), Arc::clone(&self.maker))
+    fn shard(&self, number: usize) -> Shard<A> {
+        self.new_shard(number)
     }
 
-    /// Packets with an ID of this server come from a client that has received it. Under overload
-    /// they are shed after all others.
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        let id = ids::destination(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Other))?;
-        let (class, routes) = (ids::is_initial(arrival.bytes()), &self.maker.routes);
-        let admitted = Admitted::new(()).class(class.into()).shard(routes.shard_of(id).into());
-        Ok(admitted.validated(routes.named(id).is_some()))
+        self.admit_packet(arrival, 0)
     }
 
-    async fn handle(&self, shard: &mut Shard, event: Event<'_, (), Told>, out: &mut Out<'_>) {
-        match event {
-            Event::Datagram(request) => self.receive(shard, request, out).await,
-            Event::Timer { key, .. } => shard.fire(key as u16, out).await,
-            // In a box, because the server moves the future of every event, and this kind of event
-            // is rare.
-            Event::Message(Told::Returned(returned)) => Box::pin(shard.take_back(returned, out)).await,
-            Event::Message(Told::Computed { place, first, stream }) => shard.go_on(place, first, stream, out).await,
-            Event::Unfinished { key: 0, .. } => shard.bury(out),
-            Event::Unfinished { key, .. } => Box::pin(shard.break_off((key - 1) as u16, out)).await,
-            Event::Stopping => Box::pin(shard.close(out)).await,
-            _ => {}
-        }
+    fn handle(
+        &self,
+        shard: &mut Shard<A>,
+        event: Event<'_, (), Self::Message>,
+        out: &mut Out<'_, MadeBy<A>>,
+    ) -> impl Future<Output = ()> + Send {
+        self.handle_event(shard, event, out)
     }
 }
 
@@ -209,14 +260,18 @@ mod tests {
     use crate::ids::{Ids, Named};
     use crate::inbox::now;
     use crate::shard::CONNECTIONS_MAX;
+    use crate::streams::{Echo, EchoStreams};
     use forebay::Service;
+    use forebay::time::Nanos;
     use quinn_proto::ConnectionIdGenerator;
     use quinn_proto::crypto::rustls::QuicServerConfig;
     use rustls::crypto::aws_lc_rs;
     use rustls::server::{ClientHello, ResolvesServerCert};
     use rustls::sign::CertifiedKey;
 
-    fn length<'a, F>(_: fn(&'a Quic, &'a mut Shard, Event<'a, (), Told>, &'a mut Out<'a>) -> F) -> usize {
+    type Handle<'a, F> = fn(&'a Quic<Echo>, &'a mut Shard<Echo>, Event<'a, (), Told<()>>, &'a mut Out<'a, ()>) -> F;
+
+    fn length<'a, F>(_: Handle<'a, F>) -> usize {
         size_of::<F>()
     }
 
@@ -224,8 +279,8 @@ mod tests {
     // connection?
     #[test]
     fn the_future_of_an_event_is_short() {
-        let bytes = length(|quic, shard, event, out| quic.handle(shard, event, out));
-        assert!(bytes < 1_024, "{bytes} bytes, and a connection {}", size_of::<Client>());
+        let bytes = length(|quic, shard, event, out| quic.handle_event(shard, event, out));
+        assert!(bytes < 1_024, "{bytes} bytes, and a connection {}", size_of::<Client<EchoStreams>>());
     }
 
     #[derive(Debug)]
@@ -238,14 +293,15 @@ mod tests {
     }
 
     /// A server with this limit, which cannot complete a handshake.
-    fn quic(connections_max: usize) -> Quic {
+    fn quic(connections_max: usize) -> Quic<Echo> {
         let tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has it")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(NoCertificate));
         let config = QuicServerConfig::try_from(tls).expect("it has TLS 1.3");
-        Quic::new(ServerConfig::with_crypto(Arc::new(config)), connections_max, 0)
+        let application = Echo { compute_here: Nanos::ZERO };
+        Quic::new(application, ServerConfig::with_crypto(Arc::new(config)), connections_max, 0)
     }
 
     // Is there a bound of the connections, of those of one shard, and of the handshakes? Does an
@@ -268,13 +324,13 @@ mod tests {
         assert_eq!(quic.seats(&shard).map(|seats| seats.place), Some(7));
     }
 
-    impl Quic {
-        fn client(&self, place: u16) -> Client {
+    impl Quic<Echo> {
+        fn client(&self, place: u16) -> Client<EchoStreams> {
             let address = ([127, 0, 0, 1], place).into();
             Client {
                 protocol: None,
                 inbox: Arc::default(),
-                streams: Streams::default(),
+                streams: EchoStreams::default(),
                 peer: address,
                 local: address,
                 first: ConnectionId::new(&place.to_be_bytes()),
@@ -293,7 +349,7 @@ mod tests {
             let id = Ids::new(routes.clone(), Named { shard: 3, place }).generate_cid();
             all.push([&[0x41], &id[..], &[9; 40]].concat());
         }
-        assert!(Quic::joins(&all[0], &all[0]) && !Quic::joins(&all[0], &all[1]));
+        assert!(Quic::<Echo>::joins(&all[0], &all[0]) && !Quic::<Echo>::joins(&all[0], &all[1]));
     }
 
     // Is a client that was refused known when it tries again, and forgotten after many others?

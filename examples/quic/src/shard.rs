@@ -1,11 +1,12 @@
 //! The connections of one shard.
 
+use crate::application::{Application, Keys, Streams};
 use crate::client::{Client, Maker, Out, Returned};
 use crate::ids::{self, NOWHERE, Named};
 use crate::inbox::{Datagram, now};
-use crate::streams::AGAIN;
+use forebay::fate::Fate;
 use forebay::server::Gauge;
-use quinn_proto::{ConnectionId, Endpoint, StreamId};
+use quinn_proto::{ConnectionId, Endpoint};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +24,12 @@ const ASKED_AGAIN: Duration = Duration::from_millis(250);
 /// The most refused clients that a shard remembers. Clients repeat their first packet for some
 /// seconds. In this time 32,000 others may be refused in all shards.
 const REFUSED_MAX: usize = 32;
+
+/// After this time, a connection tries again to begin what found no room.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// What an event of a shard puts out.
+type ShardOut<'a, A> = Out<'a, <<A as Application>::Streams as Streams>::Made>;
 
 /// A limited number of places.
 #[derive(Default)]
@@ -55,13 +62,15 @@ impl Drop for Seat {
 }
 
 /// The state of one shard.
-pub struct Shard {
+pub struct Shard<A: Application> {
     number: u16,
-    maker: Arc<Maker>,
+    maker: Arc<Maker<A>>,
+    /// The keys of what its connections begin.
+    keys: Keys,
     /// Answers datagrams of no connection, and has none itself.
     pub(crate) door: Endpoint,
     /// The connections by their places, at most [`CONNECTIONS_MAX`].
-    clients: Vec<Option<Box<Client>>>,
+    clients: Vec<Option<Box<Client<A::Streams>>>>,
     /// The places of connections by the IDs that their clients chose.
     firsts: HashMap<ConnectionId, u16>,
     /// The first ID of the client that was last asked for a proof of its address, and when.
@@ -72,12 +81,12 @@ pub struct Shard {
     is_closing: bool,
 }
 
-impl Shard {
+impl<A: Application> Shard<A> {
     /// Shard `number`, which issues its own connection IDs.
-    pub fn new(number: u16, maker: Arc<Maker>) -> Shard {
+    pub fn new(number: u16, maker: Arc<Maker<A>>) -> Shard<A> {
         let door = maker.endpoint(Named { shard: number, place: NOWHERE });
         let (clients, firsts, retried, refused) = (Vec::new(), HashMap::new(), None, VecDeque::new());
-        Shard { number, maker, door, clients, firsts, retried, refused, is_closing: false }
+        Shard { number, maker, keys: Keys::default(), door, clients, firsts, retried, refused, is_closing: false }
     }
 
     /// The place of the connection to which a datagram belongs.
@@ -88,11 +97,11 @@ impl Shard {
         place.or_else(|| self.firsts.get(&ConnectionId::new(id)).copied())
     }
 
-    fn client(&self, place: u16) -> Option<&Client> {
+    fn client(&self, place: u16) -> Option<&Client<A::Streams>> {
         self.clients.get(usize::from(place))?.as_deref()
     }
 
-    fn client_mut(&mut self, place: u16) -> Option<&mut Client> {
+    fn client_mut(&mut self, place: u16) -> Option<&mut Client<A::Streams>> {
         self.clients.get_mut(usize::from(place))?.as_deref_mut()
     }
 
@@ -124,7 +133,7 @@ impl Shard {
 
     /// Begins a connection at a free place, with what is in its inbox. Returns false if helper
     /// threads have no room for it.
-    pub fn begin(&mut self, place: u16, client: Client, out: &Out<'_>) -> bool {
+    pub fn begin(&mut self, place: u16, client: Client<A::Streams>, out: &ShardOut<'_, A>) -> bool {
         let (mut client, named) = (Box::new(client), Named { shard: self.number, place });
         if !client.go_aside(&self.maker, named, out) {
             return false;
@@ -137,7 +146,7 @@ impl Shard {
     }
 
     /// Gives a datagram to the connection at `place`. Returns whether to [drive](Shard::drive) it.
-    pub fn receive(&mut self, place: u16, datagram: Datagram, out: &Out<'_>) -> bool {
+    pub fn receive(&mut self, place: u16, datagram: Datagram, out: &ShardOut<'_, A>) -> bool {
         let (maker, named) = (Arc::clone(&self.maker), Named { shard: self.number, place });
         let Some(client) = self.client_mut(place) else { return false };
         match &mut client.protocol {
@@ -156,7 +165,7 @@ impl Shard {
     }
 
     /// Takes back a connection from a helper thread, and gives it what has come meanwhile.
-    pub async fn take_back(&mut self, returned: Returned, out: &mut Out<'_>) {
+    pub async fn take_back(&mut self, returned: Returned, out: &mut ShardOut<'_, A>) {
         let (maker, is_closing) = (Arc::clone(&self.maker), self.is_closing);
         let Returned { place, mut protocol, inbox } = returned;
         drop(inbox);
@@ -182,31 +191,32 @@ impl Shard {
         }
     }
 
-    /// Goes on with a stream of the connection at `place`, whose computation has ended.
-    pub async fn go_on(&mut self, place: u16, first: ConnectionId, stream: StreamId, out: &mut Out<'_>) {
-        if let Some(client) = self.client_mut(place).filter(|client| client.first == first) {
-            client.streams.computed(stream);
-            self.drive(place, out).await;
+    /// Lets the streams of the connection that began what has this `key` know of its end. Work of
+    /// no connection has panicked on a helper thread.
+    pub async fn end(&mut self, key: u64, ended: EndOf<A>, out: &mut ShardOut<'_, A>) {
+        let Some(place) = Keys::place_of(key) else { return self.bury(out) };
+        let Some(client) = self.client_mut(place) else { return };
+        let (streams, connection) = client.parts();
+        match (ended, connection) {
+            (Ended::Made(made), _) => streams.made(key, made),
+            (Ended::Replied(reply), _) => streams.replied(key, reply),
+            (Ended::Unfinished(fate), Some(connection)) => streams.unfinished(connection, key, fate),
+            (Ended::Unfinished(_), None) => {}
         }
+        self.drive(place, out).await;
     }
 
     /// Removes the connections of helper threads that have panicked.
-    pub fn bury(&mut self, out: &mut Out<'_>) {
-        let lost = (0..self.clients.len() as u16).filter(|place| self.client(*place).is_some_and(Client::is_lost));
+    fn bury(&mut self, out: &mut ShardOut<'_, A>) {
+        let lost =
+            (0..self.clients.len() as u16).filter(|place| self.client(*place).is_some_and(|client| client.is_lost()));
         for place in lost.collect::<Vec<_>>() {
             self.remove(place, out);
         }
     }
 
-    /// Resets the streams of the connection at `place` whose computations were broken off.
-    pub async fn break_off(&mut self, place: u16, out: &mut Out<'_>) {
-        if self.client_mut(place).is_some_and(Client::reset_lost) {
-            self.drive(place, out).await;
-        }
-    }
-
     /// Lets the timer of the connection at `place` fire.
-    pub async fn fire(&mut self, place: u16, out: &mut Out<'_>) {
+    pub async fn fire(&mut self, place: u16, out: &mut ShardOut<'_, A>) {
         let Some(client) = self.client_mut(place) else { return };
         client.due = None;
         if let Some(connection) = client.protocol.as_mut().and_then(|protocol| protocol.connection()) {
@@ -217,11 +227,10 @@ impl Shard {
 
     /// Handles the effects of an event on a connection: the application's part, then all packets to
     /// send, then the timer.
-    pub async fn drive(&mut self, place: u16, out: &mut Out<'_>) {
-        let maker = Arc::clone(&self.maker);
-        let Some(client) = self.client_mut(place) else { return };
+    pub async fn drive(&mut self, place: u16, out: &mut ShardOut<'_, A>) {
+        let Some(client) = self.clients.get_mut(usize::from(place)).and_then(Option::as_mut) else { return };
         let mut goes_on = GoesOn { place, out: &mut *out, is_done: false };
-        let has_room = client.react(&maker, place, goes_on.out).await;
+        let has_room = client.react(&mut self.keys, place, goes_on.out).await;
         goes_on.is_done = true;
         drop(goes_on);
         let Some(protocol) = &mut client.protocol else { return };
@@ -239,7 +248,7 @@ impl Shard {
         }
     }
 
-    fn remove(&mut self, place: u16, out: &mut Out<'_>) {
+    fn remove(&mut self, place: u16, out: &mut ShardOut<'_, A>) {
         if let Some(client) = self.clients.get_mut(usize::from(place)).and_then(Option::take) {
             self.firsts.remove(&client.first);
         }
@@ -248,7 +257,7 @@ impl Shard {
     }
 
     /// Closes all connections, and accepts no new ones.
-    pub async fn close(&mut self, out: &mut Out<'_>) {
+    pub async fn close(&mut self, out: &mut ShardOut<'_, A>) {
         self.is_closing = true;
         self.door.set_server_config(None);
         for place in 0..self.clients.len() as u16 {
@@ -260,15 +269,28 @@ impl Shard {
     }
 }
 
+/// How something ended that a connection has begun.
+pub enum Ended<M> {
+    /// Work has made this.
+    Made(M),
+    /// This is the reply to a request.
+    Replied(Vec<u8>),
+    /// As this, without a result.
+    Unfinished(Fate),
+}
+
+/// What ends for the application `A`.
+pub type EndOf<A> = Ended<<<A as Application>::Streams as Streams>::Made>;
+
 /// Overload may end an event at a checkpoint of the application. Then this lets a timer of the
 /// connection fire at once, whose event goes on.
-struct GoesOn<'g, 'o> {
+struct GoesOn<'g, 'o, M: Send + 'static> {
     place: u16,
-    out: &'g mut Out<'o>,
+    out: &'g mut Out<'o, M>,
     is_done: bool,
 }
 
-impl Drop for GoesOn<'_, '_> {
+impl<M: Send + 'static> Drop for GoesOn<'_, '_, M> {
     fn drop(&mut self) {
         // What has panicked would panic again.
         if !self.is_done && !thread::panicking() {
@@ -278,9 +300,9 @@ impl Drop for GoesOn<'_, '_> {
 }
 
 #[cfg(test)]
-impl Shard {
+impl<A: Application> Shard<A> {
     /// Fills all free places; returns how many there were.
-    pub(crate) fn fill(&mut self, make: impl Fn(u16) -> Client) -> usize {
+    pub(crate) fn fill(&mut self, make: impl Fn(u16) -> Client<A::Streams>) -> usize {
         let mut filled = 0;
         while let Some(place) = self.free_place().filter(|_| filled <= CONNECTIONS_MAX) {
             self.clients.resize_with(self.clients.len().max(usize::from(place) + 1), || None);

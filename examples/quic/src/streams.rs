@@ -9,25 +9,20 @@
 //! Numbers are big-endian. The answers to `r` and `u` begin once the client has finished its side.
 //! Whatever else comes is reset with [`REFUSED`].
 
+use crate::application::{Advanced, Application, Around, Got, REFUSED, Streams, code_of, read, reset};
 use bytes::{Buf, Bytes};
-use forebay::checkpoint;
+use forebay::fate::Fate;
 use forebay::time::{Nanos, clock};
-use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, VarInt};
+use forebay::{Admitted, checkpoint};
+use quinn_proto::{Connection, Dir, StreamEvent, StreamId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-/// The error code of a stream with an unknown or invalid request.
-pub const REFUSED: u32 = 1;
-
-/// The error code of a stream whose computation was broken off.
-pub const BROKEN_OFF: u32 = 2;
+/// The class of requests that compute for streams.
+const STREAM: u8 = 2;
 
 /// The longest computation that a request may ask for.
 const BURN_MAX: Nanos = Nanos::from_millis(100);
-
-/// After this time, a connection tries again to begin what found no room.
-pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The time between two checkpoints of a computation.
 const BURN_STEP: Nanos = Nanos::from_micros(20);
@@ -35,9 +30,25 @@ const BURN_STEP: Nanos = Nanos::from_micros(20);
 /// The content of an answer to `r`.
 static ZEROS: [u8; 16_384] = [0; 16_384];
 
+/// The application.
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    /// For how long the event of a packet computes for streams.
+    pub compute_here: Nanos,
+}
+
+impl Application for Echo {
+    type Streams = EchoStreams;
+
+    fn connect(&self) -> EchoStreams {
+        EchoStreams { compute_here: self.compute_here, ..EchoStreams::default() }
+    }
+}
+
 /// The open streams of a connection, as many as the client may open.
 #[derive(Default)]
-pub struct Streams {
+pub struct EchoStreams {
+    compute_here: Nanos,
     open: HashMap<StreamId, Stream>,
     /// The streams that may read or write, each once. A stream leaves once it has done so.
     ready: VecDeque<StreamId>,
@@ -55,37 +66,11 @@ struct Stream {
     zeros: usize,
     /// How long it computes before it answers.
     computes: Nanos,
-    /// Present while another request computes for it; that ends early once this is dropped.
-    away: Option<Arc<()>>,
+    /// Present while another request computes for it: its key, and what ends it early once it is
+    /// dropped.
+    away: Option<(u64, Arc<()>)>,
     /// Whether the client has finished its side.
     ended: bool,
-}
-
-/// How far the streams of a connection have come.
-pub enum Advanced {
-    /// One of them has done what it could.
-    One,
-    /// None may read or write.
-    All,
-    /// One waits for this computation, which another request is to do.
-    Computes(Computation),
-}
-
-/// What is left of a stream's computation.
-pub struct Computation {
-    /// The stream.
-    pub id: StreamId,
-    rest: Nanos,
-    /// Whether the stream still waits for it.
-    wanted: Weak<()>,
-}
-
-/// The result of reading from a stream.
-enum Got {
-    Bytes(Bytes),
-    Nothing,
-    End,
-    Reset,
 }
 
 /// What a stream does next.
@@ -97,9 +82,38 @@ enum Next {
     Refused,
 }
 
-impl Streams {
-    /// Notes an event of a stream of `connection`.
-    pub fn note(&mut self, connection: &mut Connection, event: &StreamEvent) {
+impl EchoStreams {
+    /// The stream for which the request of this key computes.
+    fn stream_of(&self, key: u64) -> Option<StreamId> {
+        let is_away = |stream: &Stream| stream.away.as_ref().is_some_and(|(its, _)| *its == key);
+        self.open.iter().find_map(|(id, stream)| is_away(stream).then_some(*id))
+    }
+
+    /// Lets a stream read and write, and compute for up to `here`, which it lowers. Returns how
+    /// long another request must compute for it.
+    async fn go_on(&mut self, connection: &mut Connection, id: StreamId, here: &mut Nanos) -> Option<Nanos> {
+        let stream = self.open.get_mut(&id).filter(|stream| stream.away.is_none())?;
+        let next = stream.advance(connection, id, here).await;
+        // If the client has reset or stopped a stream, it is already partly closed.
+        match next {
+            Next::Waits => return None,
+            Next::Computes(rest) => return Some(rest),
+            Next::Ends => _ = connection.send_stream(id).finish(),
+            Next::Refused => reset(connection, id, REFUSED),
+        }
+        self.open.remove(&id);
+        None
+    }
+}
+
+impl Streams for EchoStreams {
+    type Made = ();
+
+    fn here(&self) -> Nanos {
+        self.compute_here
+    }
+
+    fn note(&mut self, connection: &mut Connection, event: &StreamEvent) {
         match *event {
             StreamEvent::Opened { .. } => {
                 while let Some(id) = connection.streams().accept(Dir::Bi) {
@@ -115,65 +129,45 @@ impl Streams {
         }
     }
 
-    /// Lets the next stream read and write, as far as it may. If this is dropped half-way, the next
-    /// call continues it. It computes for up to `here`, and lowers it. So a light request costs no
-    /// more than its work, and heavy ones hold up no packet for long.
-    pub async fn advance_one(&mut self, connection: &mut Connection, here: &mut Nanos) -> Advanced {
+    /// A light request costs no more than its work, and heavy ones hold up no packet for long.
+    async fn advance(&mut self, connection: &mut Connection, around: &mut Around<'_, '_, ()>) -> Advanced {
         let Some(id) = self.ready.front().copied() else { return Advanced::All };
-        let rest = self.advance(connection, id, here).await;
-        self.ready.pop_front();
-        let Some((rest, stream)) = rest.zip(self.open.get_mut(&id)) else { return Advanced::One };
-        let wanted = Arc::downgrade(stream.away.insert(Arc::default()));
-        Advanced::Computes(Computation { id, rest, wanted })
-    }
-
-    /// Notes that there is no room for the computation of a stream: the stream goes next, and
-    /// computes a little more itself.
-    pub fn stays(&mut self, id: StreamId) {
-        if let Some(stream) = self.open.get_mut(&id) {
-            stream.away = None;
-            self.ready.push_front(id);
+        let rest = self.go_on(connection, id, &mut around.here).await;
+        let Some((rest, stream)) = rest.zip(self.open.get_mut(&id)) else {
+            self.ready.pop_front();
+            return Advanced::One;
+        };
+        let wanted = Arc::new(());
+        let admitted = Admitted::new(()).class(STREAM).validated(true);
+        match around.begin(admitted, compute(rest, Arc::downgrade(&wanted))) {
+            Ok(key) => {
+                stream.away = Some((key, wanted));
+                self.ready.pop_front();
+                Advanced::One
+            }
+            // The stream goes next, and computes a little more itself.
+            Err(_) => Advanced::Full,
         }
     }
 
-    /// Notes that the computation for a stream has ended.
-    pub fn computed(&mut self, id: StreamId) {
-        if let Some(stream) = self.open.get_mut(&id) {
+    fn made(&mut self, key: u64, (): ()) {
+        let id = self.stream_of(key);
+        if let Some((id, stream)) = id.and_then(|id| Some((id, self.open.get_mut(&id)?))) {
             (stream.computes, stream.away) = (Nanos::ZERO, None);
             self.ready.push_back(id);
         }
     }
 
-    /// Resets the streams whose computations were broken off. Returns whether there are any.
-    pub fn reset_lost(&mut self, connection: &mut Connection) -> bool {
-        let is_lost = |stream: &Stream| stream.away.as_ref().is_some_and(|away| Arc::weak_count(away) == 0);
-        let mut lost = self.open.extract_if(|_, stream| is_lost(stream)).map(|(id, _)| id).peekable();
-        let any = lost.peek().is_some();
-        lost.for_each(|id| _ = connection.send_stream(id).reset(BROKEN_OFF.into()));
-        any
-    }
-
-    /// Forgets all streams, because the connection is lost.
-    pub fn clear(&mut self) {
-        *self = Streams::default();
-    }
-
-    /// Lets a stream read and write. Returns how long another request must compute for it.
-    async fn advance(&mut self, connection: &mut Connection, id: StreamId, here: &mut Nanos) -> Option<Nanos> {
-        let stream = self.open.get_mut(&id).filter(|stream| stream.away.is_none())?;
-        let next = stream.advance(connection, id, here).await;
-        // If the client has reset or stopped a stream, it is already partly closed.
-        match next {
-            Next::Waits => return None,
-            Next::Computes(rest) => return Some(rest),
-            Next::Ends => _ = connection.send_stream(id).finish(),
-            Next::Refused => {
-                let _ = connection.recv_stream(id).stop(REFUSED.into());
-                let _ = connection.send_stream(id).reset(REFUSED.into());
-            }
+    fn unfinished(&mut self, connection: &mut Connection, key: u64, fate: Fate) {
+        if let Some(id) = self.stream_of(key) {
+            self.open.remove(&id);
+            reset(connection, id, code_of(fate));
         }
-        self.open.remove(&id);
-        None
+    }
+
+    fn clear(&mut self) {
+        self.open.clear();
+        self.ready.clear();
     }
 }
 
@@ -257,28 +251,11 @@ impl Stream {
     }
 }
 
-fn read(connection: &mut Connection, id: StreamId, most: usize) -> Got {
-    let mut stream = connection.recv_stream(id);
-    let Ok(mut chunks) = stream.read(true) else { return Got::Reset };
-    let got = match chunks.next(most) {
-        Ok(Some(chunk)) => Got::Bytes(chunk.bytes),
-        Ok(None) => Got::End,
-        Err(ReadError::Blocked) => Got::Nothing,
-        Err(ReadError::Reset(VarInt { .. })) => Got::Reset,
-    };
-    // The result does not matter: after each event, all packets are sent.
-    let _ = chunks.finalize();
-    got
-}
-
-impl Computation {
-    /// Computes until the end, or until the stream no longer waits.
-    pub async fn run(self) {
-        let mut left = self.rest;
-        while left > Nanos::ZERO && self.wanted.strong_count() > 0 {
-            left = left.minus(burn(left));
-            checkpoint().await;
-        }
+/// Computes until the end, or until the stream no longer waits.
+async fn compute(mut left: Nanos, wanted: Weak<()>) {
+    while left > Nanos::ZERO && wanted.strong_count() > 0 {
+        left = left.minus(burn(left));
+        checkpoint().await;
     }
 }
 

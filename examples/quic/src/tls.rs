@@ -10,21 +10,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The application protocol.
-pub const ALPN: &[u8] = b"forebay-echo";
+/// The application protocol of the echo server.
+pub const ALPN: &str = "forebay-echo";
 
 /// The most streams that a client may have open. Each one keeps at most a datagram and ten bytes.
 const STREAMS: u32 = 64;
 
 /// The bytes that a connection keeps of received data, and of data to send: enough for 160 Mbit/s
 /// over 50 ms.
-const WINDOW: u32 = 1 << 20;
+pub const WINDOW: u32 = 1 << 20;
+
+/// The bytes that a connection keeps of one stream, at least: what comes in a few packets.
+pub const STREAM_LEAST: u32 = 16_384;
+
+/// The limits of a connection that programs set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The time after which a silent connection ends.
+    pub idle: Duration,
+    /// The bytes of the longest datagram to send, until the MTU of the path is measured.
+    pub mtu: u16,
+    /// The bytes that a connection keeps of data of one stream.
+    pub stream_bytes: u32,
+}
 
 /// The configuration of each connection: the certificate, and limits.
 ///
 /// # Errors
 /// If a file cannot be read, or the certificate does not belong to the key.
-pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyhow::Result<ServerConfig> {
+pub fn config(certificate: &Path, key: &Path, alpn: &str, limits: &Limits) -> anyhow::Result<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| anyhow!("--cert {}: {error}", certificate.display()))?;
@@ -35,19 +49,20 @@ pub fn config(certificate: &Path, key: &Path, idle: Duration, mtu: u16) -> anyho
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .context("--cert and --key")?;
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = vec![alpn.into()];
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(Arc::new(transport(idle, mtu)));
+    config.transport_config(Arc::new(transport(limits)));
     Ok(config)
 }
 
 /// The limits of each connection.
-fn transport(idle: Duration, mtu: u16) -> TransportConfig {
+fn transport(limits: &Limits) -> TransportConfig {
+    let Limits { idle, mtu, stream_bytes } = *limits;
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(STREAMS.into())
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .stream_receive_window(WINDOW.into())
+        .stream_receive_window(stream_bytes.into())
         .receive_window(WINDOW.into())
         .send_window(WINDOW.into())
         .datagram_receive_buffer_size(None)
@@ -64,7 +79,8 @@ mod tests {
     // tested by a client.
     #[test]
     fn a_connection_keeps_a_limited_number_of_bytes() {
-        let limits = format!("{:?}", transport(Duration::from_secs(30), 1_200));
+        let limits = Limits { idle: Duration::from_secs(30), mtu: 1_200, stream_bytes: WINDOW };
+        let limits = format!("{:?}", transport(&limits));
         for limit in [
             "max_concurrent_bidi_streams: 64",
             "max_concurrent_uni_streams: 0",

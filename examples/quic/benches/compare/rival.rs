@@ -47,7 +47,8 @@ fn print_address(address: std::net::SocketAddr) -> io::Result<()> {
 /// computations yield to other tasks.
 async fn quinn(name: &str) -> Answer {
     let (aside, yields) = (name == "quinn-aside", name == "quinn-yields");
-    let config = tls::config(Path::new("cert.pem"), Path::new("key.pem"), IDLE, 1_200)?;
+    let limits = tls::Limits { idle: IDLE, mtu: 1_200, stream_bytes: tls::WINDOW };
+    let config = tls::config(Path::new("cert.pem"), Path::new("key.pem"), tls::ALPN, &limits)?;
     let endpoint = Endpoint::server(config, ([127, 0, 0, 1], 0).into())?;
     print_address(endpoint.local_addr()?)?;
     let (accepting, runtime) = (mpsc::channel::<Incoming>(), Handle::current());

@@ -2,7 +2,7 @@
 //! policies?
 
 use crate::support::{RSA, Server, ask, patient, request, run};
-use forebay_quic::streams::REFUSED;
+use forebay_quic::application::REFUSED;
 use quinn::{ReadError, ReadToEndError};
 use std::process::Command;
 use std::time::Duration;

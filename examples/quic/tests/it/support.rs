@@ -38,7 +38,9 @@ pub(crate) const ONE_DATAGRAM: Groups = &[kx_group::X25519];
 /// A running server.
 pub(crate) struct Server {
     pub(crate) process: Child,
+    /// Where it speaks QUIC: its last address.
     pub(crate) address: SocketAddr,
+    pub(crate) first_address: SocketAddr,
     admin: String,
     output: BufReader<ChildStdout>,
     dir: tempfile::TempDir,
@@ -59,7 +61,8 @@ impl Server {
             return None;
         }
         let log = fs::File::create(dir.path().join("log")).expect("a file");
-        command.args(["--cert", "cert.pem", "--key", "key.pem", "--listen", "127.0.0.1:0"]).args(arguments);
+        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        command.args(["--cert", "cert.pem", "--key", "key.pem"]).args(listen).args(arguments);
         command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().expect("the program starts");
         let mut output = BufReader::new(process.stdout.take().expect("it is piped"));
@@ -68,7 +71,9 @@ impl Server {
         let log = || fs::read_to_string(dir.path().join("log")).expect("text");
         let said = line.strip_prefix("listening on udp ").unwrap_or_else(|| panic!("it says {line:?}: {}", log()));
         let (udp, admin) = said.trim_end().split_once(", admin http://").expect("addresses");
-        Some(Server { process, address: udp.parse().expect("an address"), admin: admin.to_owned(), output, dir })
+        let addresses: Vec<SocketAddr> = udp.split(',').map(|udp| udp.parse().expect("an address")).collect();
+        let (first_address, address) = (addresses[0], addresses[addresses.len() - 1]);
+        Some(Server { process, address, first_address, admin: admin.to_owned(), output, dir })
     }
 
     /// A client's endpoint that trusts the server's certificate.
@@ -92,7 +97,7 @@ impl Server {
         let tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[&rustls::version::TLS13]);
         let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
-        tls.alpn_protocols = vec![forebay_quic::tls::ALPN.to_vec()];
+        tls.alpn_protocols = vec![forebay_quic::tls::ALPN.into()];
         let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
         let mut transport = TransportConfig::default();
         transport.max_idle_timeout(None);
@@ -140,6 +145,17 @@ impl Server {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         panic!("{name} is {}, not {value}", self.metric(name));
+    }
+
+    /// Waits until so many datagrams have ended as `fate`.
+    pub(crate) async fn await_ended(&self, fate: &str, count: f64) {
+        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+            if (self.ended_as(fate) - count).abs() < 0.5 {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        panic!("{} ended as {fate}, not {count}", self.ended_as(fate));
     }
 
     /// Waits until shards have begun so many requests, and everything that was received has ended.
