@@ -19,6 +19,7 @@
 
 #![allow(dead_code, reason = "the tests use more of what both have")]
 
+mod handler;
 mod hostile;
 mod rival;
 #[path = "../../tests/it/support.rs"]
@@ -27,7 +28,7 @@ mod turn;
 
 use forebay::output::print;
 use std::ffi::OsStr;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use support::{Groups, ONE_DATAGRAM, Server, TWO_DATAGRAMS};
 use turn::{Asks, Load, Turn};
@@ -44,9 +45,13 @@ const SECONDS: u64 = 12;
 /// Clients that make handshakes one after another, to measure how many a server can make.
 const AT_ONCE: usize = 32;
 
-/// The servers. A second thread, handshakes on a thread of the lowest priority, and computations
-/// that yield are variants of quinn. The TLS of s2n-quic is on a thread of the lowest priority.
-const SERVERS: [&str; 6] = ["forebay", "quinn", "quinn-2", RIVAL, "quinn-yields", "s2n"];
+/// The servers. With `forebay-handler` a [`forebay::Handler`] serves the streams, and there is no
+/// bulk. A second thread, handshakes on a thread of the lowest priority, and computations that
+/// yield are variants of quinn. The TLS of s2n-quic is on a thread of the lowest priority.
+const SERVERS: [&str; 7] = ["forebay", HANDLER, "quinn", "quinn-2", RIVAL, "quinn-yields", "s2n"];
+
+/// A handler behind both doors.
+const HANDLER: &str = "forebay-handler";
 
 /// The server by whose handshakes loads are counted.
 const RIVAL: &str = "quinn-aside";
@@ -94,12 +99,31 @@ impl Words {
             return Server::start_as(on_its_cpus(env!("CARGO_BIN_EXE_forebay-quic").as_ref()), &ours, self.key());
         }
         let mut command = on_its_cpus(std::env::current_exe().expect("this program").as_os_str());
+        if name == HANDLER {
+            command.env(handler::VARIABLE, "");
+            let (ours, of_door) = (self.ours(), handler::SETTINGS);
+            let all: Vec<_> = of_door.into_iter().chain(ours.iter().map(String::as_str)).collect();
+            return Server::start_as(command, &all, self.key());
+        }
         command.args([rival::WORD, name]);
         Server::start_as(command, &[], self.key())
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn main() -> ExitCode {
+    if std::env::var_os(handler::VARIABLE).is_some() {
+        return handler::serve();
+    }
+    match compare() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = print(&format!("{error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let words = Words(std::env::args().skip(1).filter(|word| !word.starts_with("--bench")).collect());
     if let [word, name, ..] = &words.0[..]
         && word == rival::WORD
@@ -138,7 +162,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         };
         for (rate, name) in rates.iter().flat_map(|rate| names.iter().map(move |name| (*rate, *name))) {
             let Some(server) = words.start(name) else { return Ok(()) };
-            let measured = turn(Load::PerSecond(rate), with_bulk, flood).run(&server);
+            let measured = turn(Load::PerSecond(rate), with_bulk && name != HANDLER, flood).run(&server);
             print(&format!("{}\n", measured.row(name, rate, kem)))?;
         }
     }

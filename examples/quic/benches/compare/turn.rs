@@ -39,7 +39,7 @@ const BULK: u32 = 64_000_000;
 const CLIENT_CPU_MAX: f64 = 0.85;
 
 /// The columns of [`Measured::row`].
-pub(crate) const HEAD: &str = "server        per s  kem   asked  lost     p50     p99   p99.9   heavy  in time/s     h50     h99    CPU  client  MiB";
+pub(crate) const HEAD: &str = "server           per s  kem   asked  lost     p50     p99   p99.9   heavy  in time/s     h50     h99    CPU  client  MiB";
 
 /// How handshakes come.
 #[derive(Clone, Copy)]
@@ -209,7 +209,7 @@ impl Measured {
         let ([cpu, client], in_time, memory) = (self.cpu, self.handshakes(), self.memory_mib);
         let verdict = if client > CLIENT_CPU_MAX { "  INVALID: the client is slow" } else { "" };
         format!(
-            "{name:12} {rate:6.0}  {kem:3} {asked:7} {lost:5} {p50:7} {p99:7} {p999:7} {heavy:7} {in_time:10.1} {h50:7} \
+            "{name:15} {rate:6.0}  {kem:3} {asked:7} {lost:5} {p50:7} {p99:7} {p999:7} {heavy:7} {in_time:10.1} {h50:7} \
              {h99:7} {cpu:6.3} {client:7.2} {memory:4}{verdict}{}",
             self.bulk
         )
