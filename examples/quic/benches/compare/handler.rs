@@ -1,7 +1,8 @@
 //! The requests of the application, served by a handler behind both doors.
 
+use super::rival::burn;
 use forebay::fate::Malformed;
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -11,9 +12,6 @@ pub(crate) const VARIABLE: &str = "COMPARE_HANDLER";
 
 /// Its settings beside the certificate.
 pub(crate) const SETTINGS: [&str; 6] = ["--listen", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--alpn", "forebay-echo"];
-
-/// How long a computation takes until it passes a checkpoint.
-const STEP: Nanos = Nanos::from_micros(20);
 
 /// Answers `r`, a length and microseconds with zeros of this length, after computing for this time.
 struct Computes;
@@ -33,11 +31,7 @@ impl Handler for Computes {
         let [length, micros] = *request.ticket();
         let mut left = Nanos::from_micros(micros.into());
         while left > Nanos::ZERO {
-            let (began, step) = (clock::now(), left.min(STEP));
-            while clock::now().minus(began) < step {
-                std::hint::spin_loop();
-            }
-            left = left.minus(step);
+            left = left.minus(burn(left));
             if left > Nanos::ZERO {
                 checkpoint().await;
             }

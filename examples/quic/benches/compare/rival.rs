@@ -102,15 +102,20 @@ async fn answer(mut send: SendStream, mut receive: RecvStream, yields: bool) -> 
     send.finish().ok()
 }
 
+/// Computes for one step, of a computation of this length. Returns the length of the step.
+pub(crate) fn burn(left: Nanos) -> Nanos {
+    let (began, step) = (clock::now(), left.min(STEP));
+    while clock::now().minus(began) < step {
+        std::hint::spin_loop();
+    }
+    step
+}
+
 /// Computes for this many microseconds, in steps.
 async fn compute(micros: u32, yields: bool) {
     let mut left = Nanos::from_micros(micros.into());
     while left > Nanos::ZERO {
-        let (began, step) = (clock::now(), left.min(STEP));
-        while clock::now().minus(began) < step {
-            std::hint::spin_loop();
-        }
-        left = left.minus(step);
+        left = left.minus(burn(left));
         if yields {
             tokio::task::yield_now().await;
         }

@@ -138,39 +138,26 @@ impl Server {
 
     /// Waits until the metric has this value.
     pub(crate) async fn await_metric(&self, name: &str, value: f64) {
-        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
-            if (self.metric(name) - value).abs() < 0.5 {
-                return;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        panic!("{name} is {}, not {value}", self.metric(name));
+        let is_so = eventually(|| (self.metric(name) - value).abs() < 0.5).await;
+        assert!(is_so, "{name} is {}, not {value}", self.metric(name));
     }
 
     /// Waits until so many datagrams have ended as `fate`.
     pub(crate) async fn await_ended(&self, fate: &str, count: f64) {
-        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
-            if (self.ended_as(fate) - count).abs() < 0.5 {
-                return;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        panic!("{} ended as {fate}, not {count}", self.ended_as(fate));
+        let is_so = eventually(|| (self.ended_as(fate) - count).abs() < 0.5).await;
+        assert!(is_so, "{} ended as {fate}, not {count}", self.ended_as(fate));
     }
 
     /// Waits until shards have begun so many requests, and everything that was received has ended.
     pub(crate) async fn await_begun(&self, count: usize) {
         self.await_metric("forebay_shard_events_total{kind=\"begun\"}", count as f64).await;
-        for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+        let have_ended = || {
             // Of one page: what comes later may end before what came earlier.
             let page = self.metrics();
             let sum = |begin| sum_in(&page, begin);
-            if sum("forebay_datagrams_total{") >= sum("forebay_datagrams_received_total ") {
-                return;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        panic!("some have not ended");
+            sum("forebay_datagrams_total{") >= sum("forebay_datagrams_received_total ")
+        };
+        assert!(eventually(have_ended).await, "some have not ended");
     }
 
     /// The CPU time of the threads whose names begin with `prefix`.
@@ -235,6 +222,17 @@ fn certify(directory: &Path, key: &[&str]) -> bool {
             false
         }
     }
+}
+
+/// Whether `holds` comes true in time.
+async fn eventually(holds: impl Fn() -> bool) -> bool {
+    for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+        if holds() {
+            return true;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    false
 }
 
 /// The result of `work`, which must end in time.
