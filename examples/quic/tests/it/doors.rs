@@ -118,4 +118,12 @@ fn a_wrong_door_is_named() {
     let (code, said) = told(&["--listen", "127.0.0.1:0", "--quic", "127.0.0.2:0"], &mut command);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("--cert") && said.contains("--key"), "{said}");
+    let Some((server, _)) = start(&[]) else { return };
+    let Some(mut command) = program() else { return };
+    command.current_dir(server.directory());
+    let certificate = ["--cert", "cert.pem", "--key", "key.pem"];
+    let elsewhere = [&["--listen", "127.0.0.1:0", "--quic", "127.0.0.2:0"][..], &certificate].concat();
+    let (code, said) = told(&elsewhere, &mut command);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("--quic 127.0.0.2:0; allowed: an address of --listen, 127.0.0.1:"), "{said}");
 }
