@@ -62,11 +62,10 @@ fn a_capture_is_replayed_as_it_was() {
     simulate.args(["simulate", "--policy", "global", "--quiet", "--replay"]).arg(&file).arg("--json").arg(&json);
     assert!(simulate.status().is_ok_and(|status| status.success()));
     let simulated: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("a report")).expect("JSON");
-    let simulated = figure(&simulated["results"][0], "p99_9") * trace.time_scale as f64;
+    let simulated = figure(&simulated["results"][0], "p99") * trace.time_scale as f64;
     let [p99, again] = [&first, &second].map(|report| figure(report, "p99"));
-    let p99_9 = figure(&first, "p99_9");
-    println!("p99: {p99} us, replayed {again} us; p99.9: {p99_9} us, simulated {simulated} us");
-    // Seen on a quiet host .002 and .02, and at a load average of 15 .009 and .085.
+    println!("p99: {p99} us, replayed {again} us, simulated {simulated} us");
+    // Seen on a quiet host .002 and .006, and with both CPUs busy .013 and .013.
     assert!((again / p99 - 1.0).abs() <= 0.03, "p99: {p99} us, and {again} us when it was replayed");
-    assert!((simulated / p99_9 - 1.0).abs() <= 0.15, "p99.9: {p99_9} us, and {simulated} us in virtual time");
+    assert!((simulated / p99 - 1.0).abs() <= 0.05, "p99: {p99} us, and {simulated} us in virtual time");
 }

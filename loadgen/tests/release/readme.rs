@@ -226,7 +226,7 @@ fn calibrating_works_as_written() {
     let path = folder.path().join("overheads.toml").display().to_string();
     let words = ["calibrate".to_owned()].into_iter().chain(arguments(RUN_CALIBRATE, ""));
     assert!(succeeded(words.map(|word| word.replace("overheads.toml", &path))));
-    assert!(format!("file:{path}").parse::<forebay::inside::emulation::overheads::Overheads>().is_ok());
+    assert!(forebay::inside::emulation::overheads::read(&format!("file:{path}")).is_ok());
 }
 
 // Method: the page's commands, against a server under a light load. Files are in a folder, and
