@@ -47,18 +47,24 @@ mod reply;
 mod request;
 mod serve;
 mod service;
+mod teller;
+mod wanted;
 
-pub use crate::runtime::{Fork, Full, aside, aside_wait, checkpoint, fork, hop, sleep, timeout, uninterrupted};
+pub use crate::runtime::{
+    Fork, Full, aside, aside_wait, checkpoint, fork, hop, outside, sleep, timeout, uninterrupted,
+};
 pub use crate::shards::outgoing::{SendError, Transmit};
 pub use crate::shards::{GiveUp, Served};
 pub use closure::handler_fn;
 pub use once::Once;
+pub use out::Out;
 pub(crate) use out::{Inherited, event_of};
-pub use out::{Out, Teller};
 pub use reply::{Overflow, Reply};
 pub use request::{Admitted, Arrival, Because, Rejected, Request};
 pub use serve::Carried;
 pub use service::{Event, Service};
+pub use teller::Teller;
+pub use wanted::while_wanted;
 
 use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;

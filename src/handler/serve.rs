@@ -1,17 +1,16 @@
 //! Requests that a handler serves and that no datagram brought: a connection of a shard did.
 
-use super::{Admitted, Arrival, Because, Handler, Out, Rejected, Reply, Request, Served, Unserved};
+use super::{
+    Admitted, Arrival, Because, Handler, Out, Rejected, Reply, Request, Served, Teller, Unserved, while_wanted,
+};
 use crate::fate::{Ending, Fate};
 use crate::runtime::Full;
 use crate::runtime::continuation::guarded;
 use crate::shards::{Begun, Ends, Finished, Flaw, Rejection, Terms};
 use crate::time::{Nanos, clock};
-use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 
 /// A request that came over a connection of a shard; see [`Out::serve`].
 #[derive(Clone, Debug)]
@@ -128,7 +127,21 @@ impl<M: Send + 'static> Out<'_, M> {
     where
         H: Handler + Send + 'static,
     {
-        let Some((events, shard)) = self.events else { return Err(Full(carried)) };
+        self.teller().serve(self.shard(), key, handler, carried)
+    }
+}
+
+impl<M: Send + 'static> Teller<M> {
+    /// Lets `handler` serve a request of the shard with this number, as [`Out::serve`] does in an
+    /// event of the shard. The shard is told of its end.
+    ///
+    /// # Errors
+    /// As [`Out::begin`].
+    pub fn serve<H>(&self, shard: usize, key: u64, handler: &Arc<H>, carried: Carried) -> Result<(), Full<Carried>>
+    where
+        H: Handler + Send + 'static,
+    {
+        let Some(events) = &self.events else { return Err(Full(carried)) };
         let arrived_at = clock::now();
         let arrival = Arrival::at(&carried.bytes, carried.peer, carried.local, arrived_at);
         let (admitted, rejection) = match guarded(|| handler.admit(&arrival)) {
@@ -201,12 +214,15 @@ async fn handle<H: Handler>(asked: Arc<CarriedRequest<H>>) -> Written {
     let (mut written, mut class) = (vec![0; asked.carried.reply_max], asked.class);
     let mut reply = Reply::of_any_length(&mut written);
     reply.class = Some(&mut class);
-    let is_wanted = || asked.carried.wanted.as_ref().is_none_or(|wanted| wanted.strong_count() > 0);
-    let ended = {
-        let mut handled = pin!(asked.handler.handle(asked.request(), &mut reply));
-        poll_fn(|context| if is_wanted() { handled.as_mut().poll(context).map(Some) } else { Poll::Ready(None) }).await
+    let handled = asked.handler.handle(asked.request(), &mut reply);
+    let is_wanted = match asked.carried.wanted.clone() {
+        Some(wanted) => while_wanted(wanted, handled).await.is_some(),
+        None => {
+            handled.await;
+            true
+        }
     };
-    if ended.is_none() {
+    if !is_wanted {
         return Written { reply: Vec::new(), finished: Finished::default() };
     }
     let given_up = reply.given_up.map(|(end, reason)| Flaw::GivenUp(end, reason));

@@ -176,13 +176,14 @@ impl BegunRequests {
 }
 
 impl Events {
-    /// Begins a request of `shard`, which calls it `key`. Gives the work back if too many are under
-    /// way, or if the server stops.
-    pub(crate) fn begin<W, E>(self: &Arc<Self>, shard: u32, key: u64, terms: Terms, work: W, ends: E) -> Result<(), W>
+    /// Begins a request of `shard`, modulo the number of shards, which calls it `key`. Gives the
+    /// work back if too many are under way, or if the server stops.
+    pub(crate) fn begin<W, E>(self: &Arc<Self>, shard: usize, key: u64, terms: Terms, work: W, ends: E) -> Result<(), W>
     where
         W: Future<Output: Send> + Send + 'static,
         E: Ends<W::Output> + 'static,
     {
+        let shard = self.number(shard);
         let BegunRequests { waiting, under_way, most } = &self.begun;
         let one_more = |count| (count < *most).then_some(count + 1);
         if self.stops() || under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_err() {

@@ -39,7 +39,7 @@ pub mod yields;
 
 pub use crate::sched::Wait;
 pub use arrivals::measured_notice;
-pub use continuation::{give_way, step_back};
+pub use continuation::{give_way, outside, step_back};
 pub use deque::Deque;
 pub use fork::{Fork, fork};
 pub use groups::{Groups, Members};

@@ -109,24 +109,29 @@ impl Events {
         true
     }
 
+    /// The number of the shard that others call `shard`.
+    pub(super) fn number(&self, shard: usize) -> u32 {
+        (shard % self.shards.len()) as u32
+    }
+
     /// Sends `message` to `shard`, modulo the number of shards. Gives the message back if too many
     /// wait there, or if the server stops.
     pub(crate) fn tell<M: Send + 'static>(&self, shard: usize, message: M) -> Result<(), M> {
-        let shard = shard % self.shards.len();
-        let own = lock(&self.shards[shard]);
+        let shard = self.number(shard);
+        let own = lock(&self.shards[shard as usize]);
         if own.messages.len() >= MESSAGES_MAX || self.is_closed() {
             return Err(message);
         }
-        self.put(shard as u32, own, Box::new(message));
+        self.put(shard, own, Box::new(message));
         Ok(())
     }
 
     /// Wakes `shard`, modulo the number of shards, unless it is to hear of a wake already.
     pub(crate) fn wake_shard(&self, shard: usize) {
-        let shard = shard % self.shards.len();
-        let mut own = lock(&self.shards[shard]);
+        let shard = self.number(shard);
+        let mut own = lock(&self.shards[shard as usize]);
         if !std::mem::replace(&mut own.woken, true) {
-            self.list(shard as u32, own);
+            self.list(shard, own);
         }
     }
 

@@ -27,7 +27,7 @@ pub use aside::{Aside, came_back, was_away};
 pub use cancel::CancellationToken;
 pub use caught::{Panic, discard, exchange, guarded, is_contained, panic_message};
 pub use child::{Child, ChildFuture, ChildState};
-pub use context::{Limits, STACK_BYTES, begin_stack, is_deep, passed_checkpoint};
+pub use context::{Limits, STACK_BYTES, begin_stack, is_deep, outside, passed_checkpoint};
 pub use helpers::{HelpersState, LEDGER, Times, give_way, help, step_back};
 pub use local_queue::{LocalQueue, Outside, Ready, has_ready, new_runtime_id, runtime_id};
 pub use outcome::{Outcome, block_on, lock};
