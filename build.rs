@@ -10,7 +10,7 @@ use std::{env, fs};
 /// one target folder.
 const PACKAGED: [&str; 4] = ["src/", "deploy/", "examples/", "LICENSE"];
 /// Packages of their own.
-const APART: [&str; 2] = ["examples/dns/", "examples/quic/"];
+const APART: [&str; 1] = ["examples/dns/"];
 
 fn main() {
     println!("cargo::rerun-if-changed=README.md");

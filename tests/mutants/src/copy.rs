@@ -35,8 +35,8 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             let places = mutants.iter().enumerate().filter(|(_, place)| place.file == *path);
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
         }
-        // What forebay depends on cannot name it.
-        if path.starts_with("crates/") && path.ends_with(".rs") {
+        // What forebay depends on cannot name it. `forebay-quic` depends on forebay.
+        if path.starts_with("crates/") && !path.starts_with("crates/quic/") && path.ends_with(".rs") {
             bytes = str::from_utf8(&bytes)?.replace("::forebay::mutant::", "::forebay_base::mutant::").into_bytes();
         }
         if path == "crates/base/src/lib.rs" {

@@ -52,11 +52,11 @@ const FOLDERS: [&str; 23] = [
     "loadgen/src/merge.rs",
     "loadgen/src",
     "examples/dns/src",
-    "examples/quic/src",
+    "crates/quic/src",
 ];
 
 /// The sources that can be mutated: those of crates that depend on forebay, and its own.
-const SOURCES: [&str; 5] = ["crates", "src", "loadgen/src", "examples/dns/src", "examples/quic/src"];
+const SOURCES: [&str; 4] = ["crates", "src", "loadgen/src", "examples/dns/src"];
 
 /// Draws one-line mutants, runs the tests that reach each, and prints which ones survive.
 #[derive(Parser)]

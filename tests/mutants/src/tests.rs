@@ -51,6 +51,7 @@ fn the_copy_has_the_switches() {
     let tree = tree(&[
         ("src/lib.rs", "fn f() {\n    // no\n    x.f(\n        a,\n    );\n}\n"),
         ("crates/base/src/lib.rs", "fn f() { x += a; }"),
+        ("crates/quic/src/lib.rs", "fn f() { x += a; }"),
         ("tests/a.rs", "command.env_clear();"),
     ]);
     let places = found(&tree, &["src".to_owned(), "crates".to_owned()]).unwrap();
@@ -67,6 +68,7 @@ fn the_copy_has_the_switches() {
     assert!(read("crates/base/src/mutant.rs").contains("pub fn on("));
     // What forebay depends on cannot name it.
     assert!(read("crates/base/src/lib.rs").contains("if ::forebay_base::mutant::on("));
+    assert!(read("crates/quic/src/lib.rs").contains("if ::forebay::mutant::on("));
     assert!(
         read("src/lib.rs").contains("if ::forebay::mutant::on(")
             && read("src/lib.rs").contains("pub use forebay_base::mutant;")
@@ -83,12 +85,12 @@ fn the_copy_has_the_switches() {
 // from it, and the report would not show it.
 #[test]
 fn a_folder_without_places_is_named() {
-    let tree = tree(&[("src/a.rs", "fn f() { g(5); }"), ("examples/quic/src/b.rs", "fn f() { g(5); }")]);
+    let tree = tree(&[("src/a.rs", "fn f() { g(5); }"), ("crates/quic/src/b.rs", "fn f() { g(5); }")]);
     let of = |folders: &[&str]| {
         let folders: Vec<_> = folders.iter().map(|folder| (*folder).to_owned()).collect();
         found(&tree, &folders).map(|places| places.len()).map_err(|error| error.to_string())
     };
-    assert_eq!(of(&["src", "examples/quic/src"]), Ok(6));
+    assert_eq!(of(&["src", "crates/quic/src"]), Ok(6));
     assert_eq!(of(&["src", "src/gone"]), Err("nothing in src/gone can be mutated".to_owned()));
     assert_eq!(of(&["tests"]), Err("nothing in tests can be mutated".to_owned()));
 }

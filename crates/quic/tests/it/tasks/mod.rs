@@ -1,0 +1,105 @@
+//! Do the tasks of a connection do what an application asks of them, as with quinn?
+
+mod lives;
+mod requests;
+mod streams;
+
+use crate::support::{ONE_DATAGRAM, RSA, client_config, client_of, patient, with_certificate};
+use forebay::server::Running;
+use forebay::time::Nanos;
+use forebay_quic::quinn_proto::TransportConfig;
+use forebay_quic::service::Quic;
+use forebay_quic::tls::{self, Limits};
+use forebay_quic::{Application, Connection};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What the first task of each connection does.
+type First = Box<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+struct App(First);
+
+impl Application for App {
+    fn protocols(&self) -> Vec<String> {
+        vec!["test".into()]
+    }
+
+    fn configure(&self, limits: &mut TransportConfig) {
+        limits.max_concurrent_uni_streams(8_u32.into()).datagram_receive_buffer_size(Some(65_536));
+    }
+
+    fn here(&self) -> Nanos {
+        Nanos::from_secs(3_600)
+    }
+
+    async fn serve(self: Arc<Self>, connection: Connection) {
+        (self.0)(connection).await;
+    }
+}
+
+/// A server with these settings, and a client's settings for it. Each connection begins with
+/// `first`. `None` if there can be no certificate.
+fn start<F>(settings: &[(&str, &str)], first: impl Fn(Connection) -> F + Send + Sync + 'static) -> Option<Served>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let dir = with_certificate(RSA)?;
+    let app = Arc::new(App(Box::new(move |connection| Box::pin(first(connection)))));
+    let limits = Limits { idle: Duration::from_secs(30), mtu: 1_200 };
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
+    let config = tls::config(&cert, &key, &*app, &limits).expect("it is a certificate");
+    let server = forebay::Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None);
+    let server = settings.iter().fold(server, |server, (name, value)| server.set(name, value));
+    let running = server.bind().expect("a free port").start(Quic::new(app, config, 100, 100));
+    Some(Served { running, client: client_config(dir.path(), ONE_DATAGRAM, "test") })
+}
+
+struct Served {
+    running: Running,
+    client: quinn::ClientConfig,
+}
+
+impl Served {
+    async fn connect(&self) -> (quinn::Endpoint, quinn::Connection) {
+        let client = client_of(self.client.clone());
+        let connecting = client.connect(self.running.address, "localhost").expect("a local address");
+        let connection = patient(connecting).await.expect("a handshake");
+        (client, connection)
+    }
+
+    fn stop(self) -> forebay::fate::Fates {
+        self.running.stop().expect("it served to the end").totals.fates
+    }
+}
+
+const ONE_WORKER: &[(&str, &str)] = &[("workers", "1"), ("policy", "levels")];
+
+/// What the client gets on a unidirectional stream that the server opens.
+async fn heard(connection: &quinn::Connection) -> Vec<u8> {
+    let mut receive = patient(connection.accept_uni()).await.expect("a stream");
+    patient(receive.read_to_end(1 << 20)).await.expect("it ends")
+}
+
+/// Says `text` to the client.
+async fn say(connection: &Connection, text: impl AsRef<[u8]>) {
+    let mut send = connection.open_uni().await.expect("a stream");
+    send.write_all(text.as_ref()).await.expect("it is open");
+}
+
+/// The streams that a client has opened once: both sides of one, with a text each.
+async fn both(connection: &quinn::Connection, text: &[u8]) -> (quinn::SendStream, quinn::RecvStream) {
+    let (mut send, receive) = connection.open_bi().await.expect("a stream");
+    send.write_all(text).await.expect("it is open");
+    (send, receive)
+}
+
+/// Counts what is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}

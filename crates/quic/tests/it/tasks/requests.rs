@@ -1,0 +1,85 @@
+//! Is what a task begins a request of its own?
+
+use super::{Counted, ONE_WORKER, heard, say, start};
+use crate::support::run;
+use forebay::fate::Fate;
+use forebay::time::Nanos;
+use forebay::{Admitted, Handler, Reply, Request, checkpoint};
+use forebay_quic::connection::Unserved;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Answers with the number of bytes, after computing for long if there are few.
+struct Counts;
+
+impl Handler for Counts {
+    type Ticket = ();
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        while request.bytes() == b"long" {
+            checkpoint().await;
+        }
+        let _ = reply.put(request.bytes().len().to_string().as_bytes());
+    }
+}
+
+// Is what a task begins a request of its own, with a result, a fate, a class and a deadline? Does
+// it hold up no other task, and end once it is not wanted?
+#[test]
+fn computing_holds_up_no_task() {
+    let served = start(ONE_WORKER, |connection| async move {
+        let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let endless = || {
+            let (begun, ended) = (Arc::clone(&begun), Counted(Arc::clone(&ended)));
+            async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                let _ended = ended;
+                loop {
+                    checkpoint().await;
+                }
+            }
+        };
+        assert!(connection.here() > Nanos::ZERO);
+        assert_eq!(connection.begin(Admitted::new(()), async { 7 }).await, Ok(7));
+        let fails = connection.begin(Admitted::new(()), async { std::panic::resume_unwind(Box::new(())) });
+        assert_eq!(fails.await, Err::<(), _>(Unserved::As(Fate::Failed)));
+        let late = Admitted::new(()).deadline(Nanos::from_millis(20));
+        assert_eq!(connection.begin(late, endless()).await, Err::<(), _>(Unserved::As(Fate::ShedExpired)));
+        let handler = Arc::new(Counts);
+        assert_eq!(connection.serve(&handler, b"four".to_vec(), 9).await, Ok(b"4".to_vec()));
+        assert_eq!(connection.serve(&handler, b"four".to_vec(), 0).await, Err(Unserved::As(Fate::Failed)));
+        // More than the server has room for: 256 are under way, and the others wait for them.
+        for number in 0..600 {
+            let (on, endless) = (connection.clone(), endless());
+            let handler = Arc::clone(&handler);
+            let task = async move {
+                let waits = async {
+                    match number % 2 {
+                        0 => on.begin(Admitted::new(()), endless).await.map(drop),
+                        _ => on.serve(&handler, b"long".to_vec(), 9).await.map(drop),
+                    }
+                };
+                assert!(tokio::time::timeout(Duration::from_millis(300), waits).await.is_err());
+            };
+            connection.spawn(task).expect("room");
+        }
+        say(&connection, "begun").await;
+        // All wait until they are not wanted. Then there is room again.
+        assert_eq!(connection.begin(Admitted::new(()), async { 8 }).await, Ok(8));
+        while ended.load(Ordering::SeqCst) < begun.load(Ordering::SeqCst) {
+            forebay::handler::sleep(Duration::from_millis(5)).await;
+        }
+        say(&connection, "ended").await;
+        connection.closed().await;
+    });
+    let Some(served) = served else { return };
+    run(async {
+        let (_client, connection) = served.connect().await;
+        assert_eq!(heard(&connection).await, b"begun");
+        assert_eq!(heard(&connection).await, b"ended");
+        connection.close(0_u32.into(), b"");
+    });
+    let fates = served.stop();
+    assert_eq!((fates.shed_expired, fates.answered), (1, 1), "{fates:?}");
+}
