@@ -2,9 +2,12 @@
 
 use crate::connection::Connection;
 use forebay::fate::Fate;
+use forebay::handler::aside_wait;
 use forebay::time::Nanos;
 use quinn_proto::TransportConfig;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The error code of a stream whose request is not valid, or not served.
 pub const REFUSED: u32 = 1;
@@ -53,12 +56,57 @@ pub trait Application: Send + Sync + 'static {
         Nanos::ZERO
     }
 
+    /// Says what becomes of a client that asks for a connection, before the server computes for it.
+    /// Clients that the [bounds](crate::service::Bounds) do not admit are not served either way.
+    fn incoming(&self, incoming: &Incoming) -> Wish {
+        let _ = incoming;
+        Wish::Accept
+    }
+
     /// Serves a connection whose handshake is complete: the first of its tasks. The connection is
     /// closed when its last task has ended.
     ///
     /// # Panics
     /// A panic ends the task, not the connection. The event of the shard counts as `failed`.
     fn serve(self: Arc<Self>, connection: Connection) -> impl Future<Output = ()> + Send + 'static;
+}
+
+/// A client that asks for a connection.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Incoming {
+    /// The client's address, which may be forged.
+    pub remote_address: SocketAddr,
+    /// The server's address at which the client asks.
+    pub local_address: SocketAddr,
+    /// Whether the client has proven its address, by the answer to a Retry packet.
+    pub is_proven: bool,
+    /// How long its signature would wait for a helper thread.
+    pub wait: Duration,
+}
+
+impl Incoming {
+    pub(crate) fn of(incoming: &quinn_proto::Incoming, local_address: SocketAddr) -> Incoming {
+        Incoming {
+            remote_address: incoming.remote_address(),
+            local_address,
+            is_proven: incoming.remote_address_validated(),
+            wait: aside_wait(),
+        }
+    }
+}
+
+/// What an application wants with a client that asks for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The connection may begin.
+    Accept,
+    /// It may begin once the client has proven its address.
+    Retry,
+    /// The client is told that there is none.
+    Refuse,
+    /// The client is told nothing, and repeats its first packet.
+    Ignore,
 }
 
 /// The error code of a stream whose request ended as `fate`: the number of its status

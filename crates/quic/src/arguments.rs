@@ -2,8 +2,8 @@
 
 use crate::application::Application;
 use crate::by_stream::ByStream;
-use crate::service::Quic;
-use crate::tls::{self, Limits};
+use crate::service::{Bounds, Quic};
+use crate::tls::{self, Certificate, Limits};
 use forebay::Handler;
 use forebay::clap::{self, ArgMatches, Args, Command, FromArgMatches};
 use std::net::SocketAddr;
@@ -37,6 +37,14 @@ pub struct LimitArguments {
     #[arg(long, default_value = "4096", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
 
+    /// Connections at once of one network of clients, a /24 of IPv4 or a /56 of IPv6.
+    #[arg(long, default_value = "1024", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections_of_network: u32,
+
+    /// File with authorities, in PEM; clients then need a certificate of one of them.
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+
     /// Seconds after which a silent connection ends.
     #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     idle: u64,
@@ -51,22 +59,46 @@ pub struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// Loads the certificate, and makes the service of `application`.
-    fn service<A: Application>(&self, cert: &Path, key: &Path, application: Arc<A>) -> Result<Quic<A>, String> {
+    /// Makes the service of `application`.
+    fn service<A: Application>(&self, certificate: &Arc<Certificate>, application: Arc<A>) -> anyhow::Result<Quic<A>> {
         let limits = Limits { idle: Duration::from_secs(self.idle), mtu: self.mtu };
-        let config = tls::config(cert, key, &*application, &limits).map_err(|error| format!("{error:#}"))?;
-        let retry_from = thread::available_parallelism().map_or(1, NonZero::get) * self.retry_from as usize;
-        Ok(Quic::new(application, config, self.connections as usize, retry_from))
+        let config = tls::config(certificate, self.client_ca.as_deref(), &*application, &limits)?;
+        let bounds = Bounds {
+            connections: self.connections as usize,
+            of_network: self.connections_of_network as usize,
+            retry_from: thread::available_parallelism().map_or(1, NonZero::get) * self.retry_from as usize,
+        };
+        Ok(Quic::new(application, config, bounds))
     }
 }
 
 impl ConnectionArguments {
-    /// Loads the certificate, and makes the service of `application`.
+    /// Reads the certificate.
     ///
     /// # Errors
-    /// The first error, with the argument in which it is.
-    pub fn service<A: Application>(&self, application: Arc<A>) -> Result<Quic<A>, String> {
-        self.limits.service(&self.cert, &self.key, application)
+    /// As [`Certificate::read`].
+    pub fn certificate(&self) -> anyhow::Result<Arc<Certificate>> {
+        Ok(Arc::new(Certificate::read(&self.cert, &self.key)?))
+    }
+
+    /// Reads it again.
+    ///
+    /// # Errors
+    /// As [`Certificate::read_again`].
+    pub fn read_again(&self, certificate: &Certificate) -> anyhow::Result<()> {
+        certificate.read_again(&self.cert, &self.key)
+    }
+
+    /// Makes the service of `application`.
+    ///
+    /// # Errors
+    /// As [`tls::config`].
+    pub fn service<A: Application>(
+        &self,
+        certificate: &Arc<Certificate>,
+        application: Arc<A>,
+    ) -> anyhow::Result<Quic<A>> {
+        self.limits.service(certificate, application)
     }
 }
 
@@ -108,19 +140,39 @@ impl QuicArguments {
         self.quic
     }
 
-    /// Loads the certificate, and makes the part of the service that speaks QUIC.
+    /// Reads the certificate; `None` without an address.
     ///
     /// # Errors
-    /// The first error, with the argument in which it is.
+    /// As [`Certificate::read`].
+    pub fn certificate(&self) -> anyhow::Result<Option<Arc<Certificate>>> {
+        let read = |(cert, key)| Certificate::read(cert, key).map(Arc::new);
+        self.files().map(read).transpose()
+    }
+
+    /// Reads it again.
     ///
-    /// # Panics
-    /// Without an address.
-    pub fn service<H: Handler + Send + 'static>(&self, handler: &Arc<H>) -> Result<Quic<ByStream<H>>, String> {
-        let QuicArguments { cert, key, alpn, request_max, reply_max, limits, .. } = self;
-        let (cert, key) = cert.as_ref().zip(key.as_ref()).expect("an address requires both");
-        let (handler, protocol) = (Arc::clone(handler), alpn.clone());
-        let (request_max, reply_max) = (*request_max as usize, *reply_max as usize);
-        limits.service(cert, key, Arc::new(ByStream { handler, protocol, request_max, reply_max }))
+    /// # Errors
+    /// As [`Certificate::read_again`].
+    pub fn read_again(&self, certificate: &Certificate) -> anyhow::Result<()> {
+        self.files().map_or(Ok(()), |(cert, key)| certificate.read_again(cert, key))
+    }
+
+    fn files(&self) -> Option<(&Path, &Path)> {
+        self.cert.as_deref().zip(self.key.as_deref())
+    }
+
+    /// Makes the part of the service that speaks QUIC.
+    ///
+    /// # Errors
+    /// As [`tls::config`].
+    pub fn service<H: Handler + Send + 'static>(
+        &self,
+        certificate: &Arc<Certificate>,
+        handler: &Arc<H>,
+    ) -> anyhow::Result<Quic<ByStream<H>>> {
+        let (handler, protocol) = (Arc::clone(handler), self.alpn.clone());
+        let (request_max, reply_max) = (self.request_max as usize, self.reply_max as usize);
+        self.limits.service(certificate, Arc::new(ByStream { handler, protocol, request_max, reply_max }))
     }
 }
 

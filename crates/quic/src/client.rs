@@ -6,7 +6,7 @@ use crate::connection::tasks::{Tasks, discard};
 use crate::connection::wake::Link;
 use crate::connection::{Connection, Told};
 use crate::inbox::{Inbox, now};
-use crate::places::Seat;
+use crate::places::{NetworkSeat, Seat};
 use crate::protocol::{Maker, Protocol};
 use forebay::handler::Transmit;
 use forebay::time::clock;
@@ -42,8 +42,8 @@ pub struct Client {
     pub(crate) due: Option<Instant>,
     /// Its place among the handshakes, until the handshake ends.
     pub(crate) handshake: Option<Seat>,
-    /// Its place among the connections.
-    pub(crate) _seat: Seat,
+    /// Its places among all connections, and among those of its network.
+    pub(crate) _seats: (Seat, NetworkSeat),
 }
 
 impl Client {

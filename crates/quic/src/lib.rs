@@ -27,7 +27,7 @@ pub mod service;
 pub mod shard;
 pub mod tls;
 
-pub use application::Application;
+pub use application::{Application, Incoming, Wish};
 pub use connection::{Connection, RecvStream, SendStream};
 pub use programs::{main, serve};
 pub use quinn_proto;

@@ -52,8 +52,11 @@ where
     let defaults = [&[("io", "gro"), ("datagram-max", "16384")], defaults].concat();
     forebay::main(&defaults, |Both { own, quic }: Both<A, ConnectionArguments>, bind| -> Result<_, Box<dyn Error>> {
         let application = make(own).map_err(|error| -> Box<dyn Error> { error.into() })?;
-        let service = quic.service(Arc::new(application))?;
-        let server = service.counts.shown(bind()?)?;
+        let certificate = quic.certificate().map_err(whole)?;
+        let service = quic.service(&certificate, Arc::new(application)).map_err(whole)?;
+        let reload =
+            move |Both { quic, .. }: Both<A, ConnectionArguments>| quic.read_again(&certificate).map_err(whole);
+        let server = service.counts.shown(bind()?.on_reload(reload))?;
         Ok(server.run(&service)?)
     })
 }
@@ -81,12 +84,20 @@ where
 {
     forebay::main(defaults, |Both { own, quic }: Both<A, QuicArguments>, bind| -> Result<_, Box<dyn Error>> {
         let handler = Arc::new(make(own).map_err(|error| -> Box<dyn Error> { error.into() })?);
-        let Some(asked) = quic.address() else { return Ok(bind()?.run(&*handler)?) };
-        let quic = quic.service(&handler)?;
-        let server = quic.counts.shown(bind()?)?;
+        let certificate = quic.certificate().map_err(whole)?;
+        let Some((asked, certificate)) = quic.address().zip(certificate) else { return Ok(bind()?.run(&*handler)?) };
+        let service = quic.service(&certificate, &handler).map_err(whole)?;
+        let reload = move |Both { quic, .. }: Both<A, QuicArguments>| quic.read_again(&certificate).map_err(whole);
+        let server = service.counts.shown(bind()?.on_reload(reload))?;
         let at = address_of(&server, asked)?;
-        Ok(server.run(&Doors::new(handler, quic, at))?)
+        Ok(server.run(&Doors::new(handler, service, at))?)
     })
+}
+
+/// An error and its causes, in one line.
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
+fn whole(error: anyhow::Error) -> String {
+    format!("{error:#}")
 }
 
 /// The address of the server at which QUIC is asked for. A port that the system chose is not known

@@ -1,12 +1,12 @@
 //! The service: finds the connection of each datagram, and decides which connections begin.
 
-use crate::application::Application;
+use crate::application::{Application, Incoming, Wish};
 use crate::client::{Client, Out};
 use crate::connection::Told;
 use crate::connection::begun::End;
 use crate::ids::{self, Routes};
 use crate::inbox::{Datagram, Inbox};
-use crate::places::{Places, Seat};
+use crate::places::{NetworkSeat, Networks, Places, Seat};
 use crate::protocol::Maker;
 use crate::shard::Shard;
 use forebay::fate::{CLASSES, Malformed};
@@ -14,6 +14,7 @@ use forebay::handler::{GiveUp, aside_wait};
 use forebay::server::{Counter, ServeError, Server};
 use forebay::{Admitted, Arrival, Event, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,11 +39,22 @@ const WAIT_MAX_RETRY: Duration = Duration::from_millis(250);
 /// second already, so those that are still in time go first.
 const WAIT_MAX_AGAIN: Duration = Duration::from_millis(50);
 
+/// How many connections and handshakes there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Connections.
+    pub connections: usize,
+    /// Connections of one network of clients: a /24 of IPv4, a /56 of IPv6. From half of it on,
+    /// clients of that network prove their addresses, because others may forge these.
+    pub of_network: usize,
+    /// Handshakes in progress from which on clients prove their addresses.
+    pub retry_from: usize,
+}
+
 /// QUIC connections in shards.
 pub struct Quic<A> {
     maker: Arc<Maker<A>>,
-    connections_max: usize,
-    retry_from: usize,
+    bounds: Bounds,
     /// The number of the reason [`TOO_LATE`].
     too_late: u8,
     /// The server's counters.
@@ -58,6 +70,7 @@ pub struct Counts {
     pub handshakes: Arc<Places>,
     /// Clients that first had to prove their address.
     pub retries: Counter,
+    networks: Arc<Networks>,
 }
 
 impl Counts {
@@ -77,16 +90,16 @@ impl Counts {
 struct Seats {
     place: u16,
     connection: Seat,
+    network: NetworkSeat,
     handshake: Seat,
 }
 
 impl<A: Application> Quic<A> {
-    /// Serves `application` with at most `connections_max` connections. From `retry_from`
-    /// handshakes in progress on, clients prove their address before the next one begins.
-    pub fn new(application: Arc<A>, config: ServerConfig, connections_max: usize, retry_from: usize) -> Quic<A> {
+    /// Serves `application` within `bounds`.
+    pub fn new(application: Arc<A>, config: ServerConfig, bounds: Bounds) -> Quic<A> {
         let (routes, endpoint, server) = (Routes::default(), EndpointConfig::default(), Arc::new(config));
         let maker = Arc::new(Maker { application, routes, endpoint, server });
-        Quic { maker, connections_max, retry_from, too_late: 0, counts: Counts::default() }
+        Quic { maker, bounds, too_late: 0, counts: Counts::default() }
     }
 
     /// The same, where [`TOO_LATE`] is the service's reason of this number.
@@ -150,8 +163,7 @@ impl<A: Application> Quic<A> {
     fn greet(&self, shard: &mut Shard<A>, bytes: &[u8], request: Request<'_>, out: &mut Out<'_>) {
         let (wait, has_token, mut answer) = (aside_wait(), ids::has_token(bytes), Vec::new());
         let first = ids::destination(bytes).filter(|_| ids::is_initial(bytes)).map(ConnectionId::new);
-        // Ordering: relaxed, a count.
-        let is_pressed = self.counts.handshakes.taken.load(Ordering::Relaxed) >= self.retry_from;
+        let is_pressed = self.is_pressed(request.peer().ip());
         if let Some(first) = first.filter(|_| !has_token) {
             let most = if is_pressed { WAIT_MAX_RETRY } else { WAIT_MAX };
             if wait >= if shard.was_refused(first) { WAIT_MAX_AGAIN } else { most } {
@@ -165,16 +177,23 @@ impl<A: Application> Quic<A> {
             _ => return,
         };
         let Some(first) = first else { return shard.door.ignore(incoming) };
-        if is_pressed && !incoming.remote_address_validated() {
-            if !shard.asks(first) {
-                return shard.door.ignore(incoming);
+        let wish = self.maker.application.incoming(&Incoming::of(&incoming, request.local()));
+        let is_proven = incoming.remote_address_validated();
+        match wish {
+            Wish::Ignore => return shard.door.ignore(incoming),
+            _ if !is_proven && (is_pressed || wish == Wish::Retry) => {
+                if !shard.asks(first) {
+                    return shard.door.ignore(incoming);
+                }
+                self.counts.retries.add(1);
+                let retried = shard.door.retry(incoming, &mut answer);
+                let _ = retried.expect("an address that is not proven may be asked for a proof");
+                return reply(out, &answer);
             }
-            self.counts.retries.add(1);
-            let retried = shard.door.retry(incoming, &mut answer);
-            let _ = retried.expect("an address that is not proven may be asked for a proof");
-            return reply(out, &answer);
+            _ => {}
         }
-        let Some(Seats { place, connection, handshake }) = self.seats(shard) else {
+        let seats = self.seats(shard, request.peer().ip()).filter(|_| wish != Wish::Refuse);
+        let Some(seats) = seats else {
             let _ = shard.door.refuse(incoming, &mut answer);
             return reply(out, &answer);
         };
@@ -182,18 +201,19 @@ impl<A: Application> Quic<A> {
         shard.door.ignore(incoming);
         let inbox = Inbox::default();
         inbox.add(Datagram::of(request, bytes));
+        let (place, link) = (seats.place, shard.link(seats.place, out));
         let client = Client {
             protocol: None,
             back: Arc::default(),
             inbox: Arc::new(inbox),
-            link: shard.link(place, out),
+            link,
             tasks: None,
             peer: request.peer(),
             local: request.local(),
             first,
             due: None,
-            handshake: Some(handshake),
-            _seat: connection,
+            handshake: Some(seats.handshake),
+            _seats: (seats.connection, seats.network),
         };
         if !shard.begin(place, client, out) {
             shard.refuse(first);
@@ -201,11 +221,21 @@ impl<A: Application> Quic<A> {
         }
     }
 
-    /// Takes what a new connection of `shard` needs; `None` if the server or the shard is full.
-    fn seats(&self, shard: &Shard<A>) -> Option<Seats> {
+    /// Whether a client at `peer` is to prove its address first.
+    fn is_pressed(&self, peer: IpAddr) -> bool {
+        let Bounds { of_network, retry_from, .. } = self.bounds;
+        // Ordering: relaxed, a count.
+        let handshakes = self.counts.handshakes.taken.load(Ordering::Relaxed);
+        handshakes >= retry_from || self.counts.networks.count(peer) >= of_network.div_ceil(2)
+    }
+
+    /// Takes what a new connection of `shard` needs; `None` if the server, the shard, or the
+    /// network of `peer` is full.
+    fn seats(&self, shard: &Shard<A>, peer: IpAddr) -> Option<Seats> {
         Some(Seats {
             place: shard.free_place()?,
-            connection: Seat::take(&self.counts.connections, self.connections_max)?,
+            connection: Seat::take(&self.counts.connections, self.bounds.connections)?,
+            network: NetworkSeat::take(&self.counts.networks, peer, self.bounds.of_network)?,
             handshake: Seat::take(&self.counts.handshakes, HANDSHAKES_MAX)?,
         })
     }
@@ -276,6 +306,8 @@ mod tests {
         assert!(bytes < 1_024, "{bytes} bytes, and a connection {}", size_of::<Client>());
     }
 
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[derive(Debug)]
     struct NoCertificate;
 
@@ -294,7 +326,8 @@ mod tests {
             .with_cert_resolver(Arc::new(NoCertificate));
         let config = QuicServerConfig::try_from(tls).expect("it has TLS 1.3");
         let application = Arc::new(Echo { compute_here: Nanos::ZERO });
-        Quic::new(application, ServerConfig::with_crypto(Arc::new(config)), connections_max, 0)
+        let bounds = Bounds { connections: connections_max, of_network: usize::MAX, retry_from: 0 };
+        Quic::new(application, ServerConfig::with_crypto(Arc::new(config)), bounds)
     }
 
     // Is there a bound of the connections, of those of one shard, and of the handshakes? Does an
@@ -304,17 +337,17 @@ mod tests {
         for (connections_max, fit) in [(10, 10), (1_000_000, HANDSHAKES_MAX)] {
             let quic = quic(connections_max);
             let shard = quic.shard(0);
-            let mut taken: Vec<_> = std::iter::from_fn(|| quic.seats(&shard)).take(fit + 1).collect();
+            let mut taken: Vec<_> = std::iter::from_fn(|| quic.seats(&shard, PEER)).take(fit + 1).collect();
             assert_eq!(taken.len(), fit);
             taken.pop();
-            assert!(quic.seats(&shard).is_some());
+            assert!(quic.seats(&shard, PEER).is_some());
         }
         let quic = quic(1_000_000);
         let mut shard = quic.shard(0);
         assert_eq!(shard.fill(|place| quic.client(place)), CONNECTIONS_MAX);
-        assert!(quic.seats(&shard).is_none() && quic.seats(&quic.shard(1)).is_some());
+        assert!(quic.seats(&shard, PEER).is_none() && quic.seats(&quic.shard(1), PEER).is_some());
         shard.empty(7);
-        assert_eq!(quic.seats(&shard).map(|seats| seats.place), Some(7));
+        assert_eq!(quic.seats(&shard, PEER).map(|seats| seats.place), Some(7));
     }
 
     impl Quic<Echo> {
@@ -331,7 +364,10 @@ mod tests {
                 first: ConnectionId::new(&place.to_be_bytes()),
                 due: None,
                 handshake: None,
-                _seat: Seat::take(&self.counts.connections, usize::MAX).expect("there is no limit"),
+                _seats: (
+                    Seat::take(&self.counts.connections, usize::MAX).expect("there is no limit"),
+                    NetworkSeat::take(&self.counts.networks, PEER, usize::MAX).expect("there is no limit"),
+                ),
             }
         }
     }

@@ -2,11 +2,16 @@
 
 use crate::application::Application;
 use anyhow::{Context, anyhow};
+use arc_swap::ArcSwap;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{KeyLogFile, RootCertStore};
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,27 +35,77 @@ pub struct Limits {
     pub mtu: u16,
 }
 
-/// The configuration of each connection of `application`: the certificate, and limits.
+/// A server's certificate and its key. They may be read again while it serves.
+#[derive(Debug)]
+pub struct Certificate(ArcSwap<CertifiedKey>);
+
+impl Certificate {
+    /// Reads the certificate chain and the key, both in PEM.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the certificate does not belong to the key.
+    pub fn read(chain: &Path, key: &Path) -> anyhow::Result<Certificate> {
+        Ok(Certificate(ArcSwap::from_pointee(pair(chain, key)?)))
+    }
+
+    /// Reads them again. Connections that begin from now on have the new ones.
+    ///
+    /// # Errors
+    /// As [`Certificate::read`]; the old ones stay.
+    pub fn read_again(&self, chain: &Path, key: &Path) -> anyhow::Result<()> {
+        self.0.store(Arc::new(pair(chain, key)?));
+        Ok(())
+    }
+}
+
+fn pair(chain: &Path, key: &Path) -> anyhow::Result<CertifiedKey> {
+    let chain = certificates(chain).map_err(|error| anyhow!("--cert {}: {error}", chain.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| anyhow!("--key {}: {error}", key.display()))?;
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).context("--cert and --key")
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+    CertificateDer::pem_file_iter(file)?.collect()
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+/// The configuration of each connection of `application`: the certificate, and limits. With
+/// `authorities`, a file in PEM, a client needs a certificate of one of these. If the environment
+/// has `SSLKEYLOGFILE`, the keys of connections are written to that file, for programs that show
+/// packets.
 ///
 /// # Errors
-/// If a file cannot be read, or the certificate does not belong to the key.
+/// If the authorities cannot be read.
 pub fn config(
-    certificate: &Path,
-    key: &Path,
+    certificate: &Arc<Certificate>,
+    authorities: Option<&Path>,
     application: &impl Application,
     limits: &Limits,
 ) -> anyhow::Result<ServerConfig> {
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| anyhow!("--cert {}: {error}", certificate.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| anyhow!("--key {}: {error}", key.display()))?;
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("the provider has TLS 1.3")
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .context("--cert and --key")?;
+        .expect("the provider has TLS 1.3");
+    let tls = match authorities {
+        None => tls.with_no_client_auth(),
+        Some(file) => {
+            let wrong = |error: &dyn Display| anyhow!("--client-ca {}: {error}", file.display());
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(file).map_err(|error| wrong(&error))? {
+                roots.add(authority).map_err(|error| wrong(&error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            tls.with_client_cert_verifier(verifier.map_err(|error| wrong(&error))?)
+        }
+    };
+    let mut tls = tls.with_cert_resolver(Arc::clone(certificate) as Arc<dyn ResolvesServerCert>);
     tls.alpn_protocols = application.protocols().into_iter().map(String::into_bytes).collect();
+    tls.key_log = Arc::new(KeyLogFile::new());
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     let mut transport = transport(limits);
     application.configure(&mut transport);

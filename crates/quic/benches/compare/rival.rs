@@ -5,14 +5,14 @@ use forebay::inside::runtime::step_back;
 use forebay::output::print;
 use forebay::time::{Nanos, clock};
 use forebay_quic::echo::{Echo, PROTOCOL};
-use forebay_quic::tls;
+use forebay_quic::tls::{self, Certificate};
 use quinn::{Endpoint, Incoming, RecvStream, SendStream};
 use s2n_quic::provider::tls::offload::{Executor, OffloadBuilder};
 use s2n_quic::provider::tls::rustls as s2n_tls;
 use s2n_quic::stream::BidirectionalStream;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -50,7 +50,8 @@ async fn quinn(name: &str) -> Answer {
     let (aside, yields) = (name == "quinn-aside", name == "quinn-yields");
     let limits = tls::Limits { idle: IDLE, mtu: 1_200 };
     let application = Echo { compute_here: Nanos::ZERO };
-    let config = tls::config(Path::new("cert.pem"), Path::new("key.pem"), &application, &limits)?;
+    let certificate = Certificate::read(Path::new("cert.pem"), Path::new("key.pem"))?;
+    let config = tls::config(&Arc::new(certificate), None, &application, &limits)?;
     let endpoint = Endpoint::server(config, ([127, 0, 0, 1], 0).into())?;
     print_address(endpoint.local_addr()?)?;
     let (accepting, runtime) = (mpsc::channel::<Incoming>(), Handle::current());

@@ -1,8 +1,12 @@
 //! Do connections begin, move to another address and end as they should?
 
-use crate::support::{Server, ask, patient, request, run};
+use crate::support::{
+    ONE_DATAGRAM, RSA, Server, ask, client_config, client_of, patient, request, run, with_certificate,
+};
+use forebay_quic::echo::PROTOCOL;
 use quinn::{ApplicationClose, ConnectionError, VarInt};
 use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
 
 // Under pressure, does a server first ask for a proof of the address, and then serve?
 #[test]
@@ -33,6 +37,75 @@ fn connections_have_a_limit() {
         first.close(0_u32.into(), b"done");
         server.await_metric("quic_connections", 0.0).await;
         server.connect(&client).await;
+    });
+}
+
+// Is a network that has many connections limited, and others not? Must its clients prove their
+// addresses before?
+#[test]
+fn a_network_has_its_limit() {
+    let Some(server) = Server::start(&["--connections-of-network", "2"]) else { return };
+    run(async {
+        let client = server.client();
+        let open = [server.connect(&client).await, server.connect(&client).await];
+        server.await_metric("quic_retries_total", 1.0).await;
+        let third = patient(client.connect(server.address, "localhost").expect("a local address")).await;
+        assert!(matches!(third, Err(ConnectionError::ConnectionClosed(_))), "{third:?}");
+        let other = server.client_at([127, 9, 9, 9].into());
+        let _other = server.connect(&other).await;
+        open[0].close(0_u32.into(), b"done");
+        server.await_metric("quic_connections", 2.0).await;
+        server.connect(&client).await;
+    });
+}
+
+// Does a client need a certificate where the server asks for one? Does a wrong file of authorities
+// get an error that names it?
+#[test]
+fn clients_may_need_a_certificate() {
+    let Some(server) = Server::start(&["--client-ca", "cert.pem"]) else { return };
+    run(async {
+        let connected = async |client: &quinn::Endpoint| {
+            let connection = patient(client.connect(server.address, "localhost").expect("a local address")).await?;
+            // The server looks at the certificate after the client has ended the handshake.
+            let answer = ask(&connection, b"ein").await;
+            if answer == Ok(b"in".to_vec()) { Ok(()) } else { Err(patient(connection.closed()).await) }
+        };
+        assert_eq!(connected(&server.certified_client()).await, Ok(()));
+        assert!(matches!(connected(&server.client()).await, Err(ConnectionError::ConnectionClosed(_))));
+        assert_eq!(connected(&server.certified_client()).await, Ok(()));
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-quic"));
+    command.args(["--cert", "cert.pem", "--key", "key.pem", "--client-ca", "none.pem", "--check-config"]);
+    let refused = command.current_dir(server.directory()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("--client-ca none.pem: "), "{said}");
+}
+
+// Does SIGHUP replace the certificate for new connections, and keep the old one if the new one is
+// wrong? Do established connections go on?
+#[test]
+fn the_certificate_is_read_again() {
+    let Some((server, other)) = Server::start(&[]).zip(with_certificate(RSA)) else { return };
+    let replace = |name: &str| {
+        std::fs::copy(other.path().join(name), server.directory().join(name)).expect("a file");
+    };
+    run(async {
+        let (old, new) = (server.client(), client_of(client_config(other.path(), ONE_DATAGRAM, PROTOCOL)));
+        let first = server.connect(&old).await;
+        let connect = async |client: &quinn::Endpoint| {
+            patient(client.connect(server.address, "localhost").expect("a local address")).await.is_ok()
+        };
+        assert!(!connect(&new).await && connect(&old).await);
+        replace("cert.pem");
+        server.reload();
+        server.await_log("--cert and --key").await;
+        assert!(!connect(&new).await && connect(&old).await, "the key belongs to the old one");
+        replace("key.pem");
+        server.reload();
+        server.await_log("the configuration has been read again").await;
+        assert!(connect(&new).await && !connect(&old).await);
+        assert_eq!(ask(&first, b"estill here").await, Ok(b"still here".to_vec()));
     });
 }
 

@@ -15,7 +15,7 @@ fn its_arguments_are_those_of_the_help() {
     assert_eq!(unknown, ["--release", "--release", "--release", "--bench"], "the others are cargo's");
     let missing: Vec<_> = flags(&help).filter(|flag| !flags(PAGE).any(|known| known == *flag)).collect();
     assert!(missing.iter().all(|flag| ["--help", "--version"].contains(flag)), "{missing:?}");
-    for flag in ["--connections", "--idle", "--retry-from", "--mtu"] {
+    for flag in ["--connections", "--connections-of-network", "--idle", "--retry-from", "--mtu"] {
         let after = help.split_once(&format!("{flag} ")).expect("it is there").1;
         let stated = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']')).expect("a default").0;
         assert!(PAGE.replace(',', "").contains(&format!("{flag} {stated}")), "{flag} {stated}");

@@ -1,15 +1,19 @@
 //! The program under test, its certificate, and quinn's client.
 
 use forebay_quic::echo::PROTOCOL;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, TransportConfig};
+use rustls::client::{Resumption, WantsClientCert};
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -82,6 +86,22 @@ impl Server {
     /// A client's endpoint as of [`Server::client`], with these ways to agree on keys.
     pub(crate) fn client_of(&self, groups: Groups) -> Endpoint {
         client_of(self.client_config(groups))
+    }
+
+    /// A client's endpoint at another address of this machine.
+    pub(crate) fn client_at(&self, address: IpAddr) -> Endpoint {
+        let mut endpoint = Endpoint::client((address, 0).into()).expect("a free port");
+        endpoint.set_default_client_config(self.client_config(ONE_DATAGRAM));
+        endpoint
+    }
+
+    /// A client's endpoint whose certificate is the server's.
+    pub(crate) fn certified_client(&self) -> Endpoint {
+        client_of(config_of(self.dir.path(), ONE_DATAGRAM, PROTOCOL, |tls| {
+            let [cert, key] = ["cert.pem", "key.pem"].map(|name| self.dir.path().join(name));
+            let chain = vec![CertificateDer::from_pem_file(cert).expect("a certificate")];
+            tls.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).expect("a key")).expect("they fit")
+        }))
     }
 
     /// The settings of such a client.
@@ -167,8 +187,22 @@ impl Server {
 
     /// Asks the program to end.
     pub(crate) fn terminate(&self) {
-        let id = nix::unistd::Pid::from_raw(self.process.id().cast_signed());
-        nix::sys::signal::kill(id, nix::sys::signal::SIGTERM).expect("it runs");
+        self.signal(Signal::SIGTERM);
+    }
+
+    /// Asks the program to read its settings and its certificate again.
+    pub(crate) fn reload(&self) {
+        self.signal(Signal::SIGHUP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.process.id().cast_signed()), signal).expect("it runs");
+    }
+
+    /// Waits until the log has this text.
+    pub(crate) async fn await_log(&self, text: &str) {
+        let log = || fs::read_to_string(self.dir.path().join("log")).expect("text");
+        assert!(eventually(|| log().contains(text)).await, "no {text:?} in {}", log());
     }
 
     /// The last output of the program, which must end without an error.
@@ -212,14 +246,26 @@ pub(crate) fn with_certificate(key: &[&str]) -> Option<tempfile::TempDir> {
 
 /// The settings of a client that trusts the certificate in `dir`, and offers this protocol.
 pub(crate) fn client_config(dir: &Path, groups: Groups, protocol: &str) -> quinn::ClientConfig {
+    config_of(dir, groups, protocol, |tls| tls.with_no_client_auth())
+}
+
+/// The same, where `authenticate` adds the client's certificate.
+fn config_of(
+    dir: &Path,
+    groups: Groups,
+    protocol: &str,
+    authenticate: impl FnOnce(ConfigBuilder<ClientConfig, WantsClientCert>) -> ClientConfig,
+) -> quinn::ClientConfig {
     let pem = CertificateDer::from_pem_file(dir.join("cert.pem")).expect("a certificate");
     let mut roots = rustls::RootCertStore::empty();
     roots.add(pem).expect("a certificate");
     let provider = CryptoProvider { kx_groups: groups.to_vec(), ..aws_lc_rs::default_provider() };
-    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&rustls::version::TLS13]);
-    let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
+    let tls =
+        ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[&rustls::version::TLS13]);
+    let mut tls = authenticate(tls.expect("the provider has it").with_root_certificates(roots));
     tls.alpn_protocols = vec![protocol.into()];
+    // Each handshake is a whole one.
+    tls.resumption = Resumption::disabled();
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(None);

@@ -1,11 +1,12 @@
 //! Where do tasks run, and when do they end?
 
-use super::{Counted, ONE_WORKER, both, heard, say, start};
+use super::{App, Chooses, Counted, ONE_WORKER, both, heard, say, start, start_app};
 use crate::support::{ONE_DATAGRAM, PATIENCE, RSA, Server, client_config, client_of, patient, run};
 use ::support::skip::skip;
 use forebay::Admitted;
 use forebay::time::Nanos;
 use forebay_quic::connection::TASKS_MAX;
+use forebay_quic::{Connection, Incoming, Wish};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -196,6 +197,47 @@ fn no_wake_is_lost() {
         connection.close(0_u32.into(), b"");
     });
     assert_eq!(served.stop().failed, 0);
+}
+
+// Does an application decide whose connections begin, and does it learn of whom it decides?
+#[test]
+fn an_application_chooses_its_clients() {
+    async fn first(connection: Connection) {
+        say(&connection, "in").await;
+        connection.closed().await;
+    }
+    let once_proven = |incoming: &Incoming| {
+        assert!(incoming.remote_address != incoming.local_address && incoming.wait < Duration::from_secs(1));
+        if incoming.is_proven { Wish::Accept } else { Wish::Retry }
+    };
+    let wishes: [(Chooses, Option<bool>); 4] = [
+        (once_proven, Some(true)),
+        (|_| Wish::Accept, Some(true)),
+        (|_| Wish::Refuse, Some(false)),
+        (|_| Wish::Ignore, None),
+    ];
+    for (wish, begins) in wishes {
+        let Some(served) = start_app(&[], App { first: Box::new(|connection| Box::pin(first(connection))), wish })
+        else {
+            return;
+        };
+        run(async {
+            let client = client_of(served.client.clone());
+            let connecting = client.connect(served.running.address, "localhost").expect("a local address");
+            match (begins, tokio::time::timeout(Duration::from_secs(3), connecting).await) {
+                (None, answer) => assert!(answer.is_err(), "{answer:?}"),
+                (Some(true), answer) => {
+                    let connection = answer.expect("it is quick").expect("a handshake");
+                    assert_eq!(heard(&connection).await, b"in");
+                }
+                (Some(false), answer) => {
+                    let Ok(Err(quinn::ConnectionError::ConnectionClosed(close))) = answer else { panic!("{answer:?}") };
+                    assert_eq!(close.error_code.to_string(), "the server refused to accept a new connection");
+                }
+            }
+        });
+        assert_eq!(served.stop().failed, 0);
+    }
 }
 
 // Does the example of the README tell its clients the time?

@@ -8,9 +8,9 @@ use crate::support::{ONE_DATAGRAM, RSA, client_config, client_of, patient, with_
 use forebay::server::Running;
 use forebay::time::Nanos;
 use forebay_quic::quinn_proto::TransportConfig;
-use forebay_quic::service::Quic;
-use forebay_quic::tls::{self, Limits};
-use forebay_quic::{Application, Connection};
+use forebay_quic::service::{Bounds, Quic};
+use forebay_quic::tls::{self, Certificate, Limits};
+use forebay_quic::{Application, Connection, Incoming, Wish};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,13 @@ use std::time::Duration;
 /// What the first task of each connection does.
 type First = Box<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-struct App(First);
+/// What becomes of a client that asks for a connection.
+type Chooses = fn(&Incoming) -> Wish;
+
+struct App {
+    first: First,
+    wish: Chooses,
+}
 
 impl Application for App {
     fn protocols(&self) -> Vec<String> {
@@ -34,8 +40,12 @@ impl Application for App {
         Nanos::from_secs(3_600)
     }
 
+    fn incoming(&self, incoming: &Incoming) -> Wish {
+        (self.wish)(incoming)
+    }
+
     async fn serve(self: Arc<Self>, connection: Connection) {
-        (self.0)(connection).await;
+        (self.first)(connection).await;
     }
 }
 
@@ -45,14 +55,23 @@ fn start<F>(settings: &[(&str, &str)], first: impl Fn(Connection) -> F + Send + 
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let dir = with_certificate(RSA)?;
-    let app = Arc::new(App(Box::new(move |connection| Box::pin(first(connection)))));
+    let first: First = Box::new(move |connection| Box::pin(first(connection)));
+    start_app(settings, App { first, wish: |_| Wish::Accept })
+}
+
+fn start_app(settings: &[(&str, &str)], app: App) -> Option<Served> {
+    let (dir, app) = (with_certificate(RSA)?, Arc::new(app));
     let limits = Limits { idle: Duration::from_secs(30), mtu: 1_200 };
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
-    let config = tls::config(&cert, &key, &*app, &limits).expect("it is a certificate");
+    let certificate = Arc::new(Certificate::read(&cert, &key).expect("a certificate"));
+    let config = tls::config(&certificate, None, &*app, &limits).expect("it is a certificate");
     let server = forebay::Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None);
     let server = settings.iter().fold(server, |server, (name, value)| server.set(name, value));
-    let running = server.bind().expect("a free port").start(Quic::new(app, config, 100, 100));
+    let running = server.bind().expect("a free port").start(Quic::new(
+        app,
+        config,
+        Bounds { connections: 100, of_network: 100, retry_from: 100 },
+    ));
     Some(Served { running, client: client_config(dir.path(), ONE_DATAGRAM, "test") })
 }
 
