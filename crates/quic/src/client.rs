@@ -168,9 +168,14 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(shared) = self.shared() {
-            shared.link.here(|| shared.close(VarInt::from_u32(0), b""));
-            let spawned = std::mem::take(&mut shared.lock().spawned);
-            spawned.into_iter().for_each(discard);
+            let shared = Arc::clone(shared);
+            // What tasks do when they are dropped wakes no shard.
+            shared.link.here(|| {
+                shared.close(VarInt::from_u32(0), b"");
+                let spawned = shared.lock().take_spawned(0);
+                spawned.into_iter().for_each(discard);
+                drop(self.tasks.take());
+            });
         }
     }
 }

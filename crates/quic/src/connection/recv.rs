@@ -132,7 +132,7 @@ impl RecvStream {
     /// [`ReadToEndError`].
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = Vec::new();
-        while let Some(chunk) = self.read_chunk(limit - all.len() + 1).await? {
+        while let Some(chunk) = self.read_chunk((limit - all.len()).saturating_add(1)).await? {
             if all.len() + chunk.len() > limit {
                 return Err(ReadToEndError::TooLong);
             }

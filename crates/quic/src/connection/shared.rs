@@ -176,6 +176,12 @@ impl State {
         lost.or_else(|| self.connection.streams().open(dir).map(Ok))
     }
 
+    /// The tasks that were spawned since the last call, beside those that are `running`.
+    pub(crate) fn take_spawned(&mut self, running: usize) -> Vec<Task> {
+        self.tasks = running + self.spawned.len();
+        std::mem::take(&mut self.spawned)
+    }
+
     /// For how long tasks may still compute in this event.
     pub(crate) fn here(&self) -> Nanos {
         self.here_until.minus(clock::now())

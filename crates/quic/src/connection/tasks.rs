@@ -27,18 +27,11 @@ impl Tasks {
     /// the connection is woken.
     pub(crate) fn poll(&mut self, shared: &Shared) {
         for _ in 0..TASKS_MAX {
-            let spawned = {
-                let mut state = shared.lock();
-                state.tasks = self.running.len() + state.spawned.len();
-                std::mem::take(&mut state.spawned)
-            };
-            let is_new = !spawned.is_empty();
-            self.running.extend(spawned);
+            self.running.extend(shared.lock().take_spawned(self.running.len()));
             // It polls each task about once, and wakes the connection if one is left.
-            match self.running.poll_next_unpin(&mut Context::from_waker(&self.waker)) {
-                Poll::Ready(Some(())) => {}
-                Poll::Ready(None) | Poll::Pending if is_new => {}
-                Poll::Ready(None) | Poll::Pending => return,
+            let polled = self.running.poll_next_unpin(&mut Context::from_waker(&self.waker));
+            if !matches!(polled, Poll::Ready(Some(()))) && shared.lock().spawned.is_empty() {
+                return;
             }
         }
         shared.link.wake_connection();

@@ -199,6 +199,27 @@ fn no_wake_is_lost() {
     assert_eq!(served.stop().failed, 0);
 }
 
+// Is a task polled that another one spawns while no packet comes, and one that this one spawns?
+#[test]
+fn a_spawned_task_needs_no_packet() {
+    let served = start(&[], |connection| async move {
+        forebay::handler::sleep(Duration::from_millis(300)).await;
+        let on = connection.clone();
+        let second = async move {
+            let other = on.clone();
+            on.spawn(async move { say(&other, "third").await }).expect("room");
+        };
+        connection.spawn(second).expect("room");
+        std::future::pending().await
+    });
+    let Some(served) = served else { return };
+    run(async {
+        let (_client, connection) = served.connect().await;
+        let heard = tokio::time::timeout(Duration::from_secs(10), heard(&connection)).await;
+        assert_eq!(heard.expect("it comes at once"), b"third");
+    });
+}
+
 // Does an application decide whose connections begin, and does it learn of whom it decides?
 #[test]
 fn an_application_chooses_its_clients() {
