@@ -95,6 +95,8 @@ impl Client {
         let Some(shared) = self.shared().map(Arc::clone) else { return false };
         let until = clock::now().plus(application.here());
         let mut is_left = true;
+        let next = shared.lock().crowd.pop_first();
+        shared.link.here(|| next.into_iter().for_each(|(_, waiting)| waiting.wake()));
         for _ in 0..ROUNDS {
             let Client { tasks, handshake, .. } = self;
             is_left = shared.link.drive(|| {
@@ -128,11 +130,7 @@ impl Client {
     pub fn fire(&mut self) {
         self.due = None;
         if let Some(shared) = self.shared() {
-            let mut state = shared.lock();
-            state.connection.handle_timeout(now());
-            let next = state.crowd.pop_first();
-            drop(state);
-            shared.link.here(|| next.into_iter().for_each(|(_, waker)| waker.wake()));
+            shared.lock().connection.handle_timeout(now());
         }
     }
 

@@ -57,8 +57,8 @@ impl Begun<'_> {
 
     /// Calls `begin` until there is room. Then waits for the end of the request.
     ///
-    /// Without room the connection tries again after a while, and wakes one task. If this task
-    /// finds room, it wakes the next one.
+    /// Without room, the next event of the connection wakes the task that has waited longest. If
+    /// this task finds room, it wakes the next one.
     async fn ended(&self, mut begin: impl FnMut() -> Result<(), Full>) -> Result<End, Unserved> {
         poll_fn(|context| {
             if let Some(why) = &self.shared.lock().lost {

@@ -199,11 +199,16 @@ fn no_wake_is_lost() {
     assert_eq!(served.stop().failed, 0);
 }
 
+/// After this time, neither side of a connection sends anything by itself.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
+
 // Is a task polled that another one spawns while no packet comes, and one that this one spawns?
 #[test]
 fn a_spawned_task_needs_no_packet() {
     let served = start(&[], |connection| async move {
-        forebay::handler::sleep(Duration::from_millis(300)).await;
+        // Where all tasks are polled at once, they are polled once more.
+        connection.spawn(std::future::pending()).expect("room");
+        forebay::handler::sleep(SILENCE).await;
         let on = connection.clone();
         let second = async move {
             let other = on.clone();

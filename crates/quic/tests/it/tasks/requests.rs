@@ -1,9 +1,10 @@
 //! Is what a task begins a request of its own?
 
+use super::lives::SILENCE;
 use super::{Counted, ONE_WORKER, heard, say, start};
 use crate::support::run;
 use forebay::fate::Fate;
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use forebay::{Admitted, Handler, Reply, Request, checkpoint};
 use forebay_quic::connection::Unserved;
 use std::sync::Arc;
@@ -82,4 +83,64 @@ fn computing_holds_up_no_task() {
     });
     let fates = served.stop();
     assert_eq!((fates.shed_expired, fates.answered), (1, 1), "{fates:?}");
+}
+
+// Does a task that waits for room find it, though its connection is silent?
+#[test]
+fn room_is_found_in_silence() {
+    let count = AtomicUsize::new(0);
+    let served = start(ONE_WORKER, move |connection| {
+        let fills = count.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if fills {
+                for _ in 0..256 {
+                    let on = connection.clone();
+                    let endless = async {
+                        while std::hint::black_box(true) {
+                            checkpoint().await;
+                        }
+                    };
+                    let _ = connection.spawn(async move { drop(on.begin(Admitted::new(()), endless).await) });
+                }
+                say(&connection, "full").await;
+            } else {
+                say(&connection, "waits").await;
+                let made = connection.begin(Admitted::new(()), async { "in" }).await;
+                say(&connection, made.expect("room")).await;
+            }
+            connection.closed().await;
+        }
+    });
+    let Some(served) = served else { return };
+    run(async {
+        let (_first, fills) = served.connect().await;
+        assert_eq!(heard(&fills).await, b"full");
+        let (_second, waits) = served.connect().await;
+        assert_eq!(heard(&waits).await, b"waits");
+        tokio::time::sleep(SILENCE).await;
+        fills.close(0_u32.into(), b"");
+        assert_eq!(heard(&waits).await, b"in");
+    });
+}
+
+// Does a task pass its checkpoints, though the policy would have the worker back? A task that paused
+// there would never go on.
+#[test]
+fn a_checkpoint_pauses_no_task() {
+    let served = start(ONE_WORKER, |connection| async move {
+        for _ in 0..20 {
+            let began = clock::now();
+            while clock::now().minus(began) < Nanos::from_millis(2) {
+                std::hint::spin_loop();
+            }
+            checkpoint().await;
+        }
+        say(&connection, "passed").await;
+        connection.closed().await;
+    });
+    let Some(served) = served else { return };
+    run(async {
+        let (_client, connection) = served.connect().await;
+        assert_eq!(heard(&connection).await, b"passed");
+    });
 }
