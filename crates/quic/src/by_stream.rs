@@ -5,10 +5,7 @@ use crate::connection::{Connection, RecvStream, SendStream, Unserved};
 use crate::tls::{STREAM_LEAST, WINDOW};
 use forebay::Handler;
 use quinn_proto::TransportConfig;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// A handler whose requests come over streams. The client sends a request and finishes its side.
 /// The server answers with the reply, and finishes its own.
@@ -50,7 +47,7 @@ impl<H: Handler + Send + 'static> ByStream<H> {
             Err(_) => REFUSED,
             Ok(request) => {
                 let served = connection.serve(&self.handler, request, self.reply_max);
-                match unless_stopped(&mut send, served).await {
+                match send.unless_stopped(served).await {
                     Some(Ok(reply)) => return drop(send.write_chunk(reply.into()).await),
                     Some(Err(Unserved::As(fate))) => code_of(fate),
                     Some(Err(Unserved::ConnectionLost(_))) | None => REFUSED,
@@ -61,14 +58,4 @@ impl<H: Handler + Send + 'static> ByStream<H> {
         let _ = receive.stop(code);
         let _ = send.reset(code);
     }
-}
-
-/// What `work` returns. `None` if the client stops the stream before.
-pub(crate) async fn unless_stopped<T>(send: &mut SendStream, work: impl Future<Output = T>) -> Option<T> {
-    let (mut work, mut stopped) = (pin!(work), pin!(send.stopped()));
-    poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => stopped.as_mut().poll(context).map(|_| None),
-    })
-    .await
 }

@@ -1,7 +1,7 @@
 //! One handler behind two doors: its requests come in datagrams, and over the streams of QUIC
 //! connections.
 
-use crate::by_stream::ByStream;
+use crate::application::Application;
 use crate::client::Out;
 use crate::connection::Told;
 use crate::service::{Quic, SHARDS, TOO_LATE};
@@ -15,17 +15,18 @@ use std::sync::Arc;
 /// The class of packets, below those that may begin a handshake. The handler has the others.
 const PACKET: u8 = CLASSES as u8 - 2;
 
-/// A handler whose requests come in datagrams, and over streams.
-pub struct Doors<H: Handler + Send + 'static> {
+/// A handler whose requests come in datagrams, beside an application over QUIC that mostly has
+/// requests for it too.
+pub struct Doors<H, A> {
     handler: Arc<H>,
-    quic: Quic<ByStream<H>>,
+    quic: Quic<A>,
     /// The address at which QUIC is spoken.
     at: SocketAddr,
 }
 
-impl<H: Handler + Send + 'static> Doors<H> {
+impl<H: Handler + Send + 'static, A: Application> Doors<H, A> {
     /// Speaks QUIC at the address `at`, and gives what comes to other addresses to `handler`.
-    pub fn new(handler: Arc<H>, quic: Quic<ByStream<H>>, at: SocketAddr) -> Doors<H> {
+    pub fn new(handler: Arc<H>, quic: Quic<A>, at: SocketAddr) -> Doors<H, A> {
         let too_late =
             if <H as Handler>::REASON_NAMES.len() < REASONS { <H as Handler>::REASON_NAMES.len() } else { REASONS };
         Doors { handler, quic: quic.counting_too_late_as(too_late as u8), at }
@@ -52,11 +53,11 @@ fn plain<'a, T>(request: Request<'a, Option<T>>) -> Option<Request<'a, T>> {
     request.ticket().as_ref().map(|ticket| request.with_ticket(ticket))
 }
 
-impl<H: Handler + Send + 'static> Service for Doors<H> {
+impl<H: Handler + Send + 'static, A: Application> Service for Doors<H, A> {
     /// Requests of the handler have one.
     type Ticket = Option<H::Ticket>;
     /// Requests of the handler have none.
-    type Shard = Option<Box<Shard<ByStream<H>>>>;
+    type Shard = Option<Box<Shard<A>>>;
     type Message = Told;
 
     const SHARDS: usize = SHARDS;

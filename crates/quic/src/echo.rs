@@ -10,7 +10,6 @@
 //! Whatever else comes is reset with [`REFUSED`].
 
 use crate::application::{Application, REFUSED, code_of};
-use crate::by_stream::unless_stopped;
 use crate::connection::{Connection, RecvStream, SendStream, Unserved};
 use bytes::Bytes;
 use forebay::time::{Nanos, clock};
@@ -87,7 +86,7 @@ async fn answer(connection: &Connection, send: &mut SendStream, receive: &mut Re
             let [l3, l2, l1, l0, m3, m2, m1, m0] = *head else { return Err(REFUSED) };
             let [length, micros] = [[l3, l2, l1, l0], [m3, m2, m1, m0]].map(u32::from_be_bytes);
             let time = Some(Nanos::from_micros(micros.into())).filter(|time| *time <= BURN_MAX).ok_or(REFUSED)?;
-            unless_stopped(send, spend(connection, time)).await.ok_or(REFUSED)??;
+            send.unless_stopped(spend(connection, time)).await.ok_or(REFUSED)??;
             let mut left = length as usize;
             while left > 0 {
                 let part = Bytes::from_static(&ZEROS[..left.min(ZEROS.len())]);

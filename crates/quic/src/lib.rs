@@ -29,8 +29,10 @@ pub mod tls;
 
 pub use application::{Application, Incoming, Wish};
 pub use connection::{Connection, RecvStream, SendStream};
+pub use doors::Doors;
 pub use programs::{main, serve};
 pub use quinn_proto;
+pub use service::{Bounds, Quic};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

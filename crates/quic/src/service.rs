@@ -15,8 +15,10 @@ use forebay::server::{Counter, ServeError, Server};
 use forebay::{Admitted, Arrival, Event, Rejected, Request};
 use quinn_proto::{ConnectionId, DatagramEvent, EndpointConfig, ServerConfig};
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 /// The number of shards. More shards separate connections better; each takes 1 KB.
@@ -49,6 +51,14 @@ pub struct Bounds {
     pub of_network: usize,
     /// Handshakes in progress from which on clients prove their addresses.
     pub retry_from: usize,
+}
+
+impl Default for Bounds {
+    /// 4,096 connections, 1,024 of each network, and proofs from 128 handshakes for each CPU on.
+    fn default() -> Bounds {
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        Bounds { connections: 4_096, of_network: 1_024, retry_from: 128 * cpus }
+    }
 }
 
 /// QUIC connections in shards.

@@ -35,6 +35,13 @@ pub struct Limits {
     pub mtu: u16,
 }
 
+impl Default for Limits {
+    /// 30 seconds, and 1,200 bytes, which fit any path (RFC 9000, section 14).
+    fn default() -> Limits {
+        Limits { idle: Duration::from_secs(30), mtu: 1_200 }
+    }
+}
+
 /// A server's certificate and its key. They may be read again while it serves.
 #[derive(Debug)]
 pub struct Certificate(ArcSwap<CertifiedKey>);
@@ -106,6 +113,8 @@ pub fn config(
     let mut tls = tls.with_cert_resolver(Arc::clone(certificate) as Arc<dyn ResolvesServerCert>);
     tls.alpn_protocols = application.protocols().into_iter().map(String::into_bytes).collect();
     tls.key_log = Arc::new(KeyLogFile::new());
+    // A client that comes again needs no signature.
+    tls.ticketer = aws_lc_rs::Ticketer::new().context("no keys can be made for tickets")?;
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     let mut transport = transport(limits);
     application.configure(&mut transport);

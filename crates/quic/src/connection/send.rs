@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quinn_proto::{ClosedStream, ConnectionError, FinishError, StreamId, VarInt};
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
@@ -130,6 +130,17 @@ impl SendStream {
                     None => state.wait(|state| &mut state.stopped, self.id, context),
                 },
             }
+        })
+        .await
+    }
+
+    /// What `work` returns. `None` if the client stops the stream before, or the connection ends;
+    /// `work` is then dropped.
+    pub async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut stopped) = (pin!(work), pin!(self.stopped()));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => stopped.as_mut().poll(context).map(|_| None),
         })
         .await
     }

@@ -92,6 +92,14 @@ fn the_certificate_is_read_again() {
     };
     run(async {
         let (old, new) = (server.client(), client_of(client_config(other.path(), ONE_DATAGRAM, PROTOCOL)));
+        let resumes = server.resuming_client();
+        let known = server.connect(&resumes).await;
+        assert_eq!(ask(&known, b"etickets have come").await, Ok(b"tickets have come".to_vec()));
+        // Tickets of many others take no place of these.
+        for _ in 0..200 {
+            let other = server.connect(&server.resuming_client()).await;
+            assert_eq!(ask(&other, b"e").await, Ok(Vec::new()));
+        }
         let first = server.connect(&old).await;
         let connect = async |client: &quinn::Endpoint| {
             patient(client.connect(server.address, "localhost").expect("a local address")).await.is_ok()
@@ -105,6 +113,7 @@ fn the_certificate_is_read_again() {
         server.reload();
         server.await_log("the configuration has been read again").await;
         assert!(connect(&new).await && !connect(&old).await);
+        assert!(connect(&resumes).await, "who resumes a session needs no certificate");
         assert_eq!(ask(&first, b"estill here").await, Ok(b"still here".to_vec()));
     });
 }

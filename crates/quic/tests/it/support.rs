@@ -104,6 +104,11 @@ impl Server {
         }))
     }
 
+    /// A client's endpoint that resumes its sessions.
+    pub(crate) fn resuming_client(&self) -> Endpoint {
+        client_of(config_of(self.dir.path(), ONE_DATAGRAM, PROTOCOL, |tls| tls.with_no_client_auth()))
+    }
+
     /// The settings of such a client.
     pub(crate) fn client_config(&self, groups: Groups) -> quinn::ClientConfig {
         client_config(self.dir.path(), groups, PROTOCOL)
@@ -246,7 +251,12 @@ pub(crate) fn with_certificate(key: &[&str]) -> Option<tempfile::TempDir> {
 
 /// The settings of a client that trusts the certificate in `dir`, and offers this protocol.
 pub(crate) fn client_config(dir: &Path, groups: Groups, protocol: &str) -> quinn::ClientConfig {
-    config_of(dir, groups, protocol, |tls| tls.with_no_client_auth())
+    config_of(dir, groups, protocol, |tls| {
+        let mut tls = tls.with_no_client_auth();
+        // Each handshake is a whole one.
+        tls.resumption = Resumption::disabled();
+        tls
+    })
 }
 
 /// The same, where `authenticate` adds the client's certificate.
@@ -264,8 +274,6 @@ fn config_of(
         ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[&rustls::version::TLS13]);
     let mut tls = authenticate(tls.expect("the provider has it").with_root_certificates(roots));
     tls.alpn_protocols = vec![protocol.into()];
-    // Each handshake is a whole one.
-    tls.resumption = Resumption::disabled();
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(None);

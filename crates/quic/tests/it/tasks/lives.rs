@@ -215,7 +215,7 @@ fn a_spawned_task_needs_no_packet() {
             on.spawn(async move { say(&other, "third").await }).expect("room");
         };
         connection.spawn(second).expect("room");
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let Some(served) = served else { return };
     run(async {

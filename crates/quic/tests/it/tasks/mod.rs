@@ -14,7 +14,6 @@ use forebay_quic::{Application, Connection, Incoming, Wish};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// What the first task of each connection does.
 type First = Box<dyn Fn(Connection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -61,10 +60,9 @@ where
 
 fn start_app(settings: &[(&str, &str)], app: App) -> Option<Served> {
     let (dir, app) = (with_certificate(RSA)?, Arc::new(app));
-    let limits = Limits { idle: Duration::from_secs(30), mtu: 1_200 };
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
     let certificate = Arc::new(Certificate::read(&cert, &key).expect("a certificate"));
-    let config = tls::config(&certificate, None, &*app, &limits).expect("it is a certificate");
+    let config = tls::config(&certificate, None, &*app, &Limits::default()).expect("it is a certificate");
     let server = forebay::Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None);
     let server = settings.iter().fold(server, |server, (name, value)| server.set(name, value));
     let running = server.bind().expect("a free port").start(Quic::new(

@@ -123,8 +123,8 @@ fn room_is_found_in_silence() {
     });
 }
 
-// Does a task pass its checkpoints, though the policy would have the worker back? A task that paused
-// there would never go on.
+// Does a task pass its checkpoints, though the policy would have the worker back? A task that
+// paused there would never go on.
 #[test]
 fn a_checkpoint_pauses_no_task() {
     let served = start(ONE_WORKER, |connection| async move {
