@@ -9,7 +9,10 @@ use arc_swap::ArcSwap;
 use clap::Parser;
 use forebay::config::Config;
 use forebay::server::Counter;
+use forebay_quic::tls::Certificate;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The most bytes sent to the network of a client without a cookie, for each byte from this
 /// network. All usual answers fit: an answer with addresses is twice as long as its question. An
@@ -39,6 +42,18 @@ pub struct Arguments {
     /// Addresses and ports for UDP and TCP, separated by commas.
     #[arg(long, default_value = "127.0.0.1:5300", value_name = "ADDRESSES")]
     listen: String,
+
+    /// Address for DNS over QUIC, usually with the port 853.
+    #[arg(long, value_name = "ADDRESS", requires_all = ["cert", "key"])]
+    quic: Option<SocketAddr>,
+
+    /// File with the certificate chain for QUIC, in PEM. SIGHUP reads it again.
+    #[arg(long, value_name = "FILE", requires = "quic")]
+    cert: Option<PathBuf>,
+
+    /// File with the private key for QUIC, in PEM.
+    #[arg(long, value_name = "FILE", requires = "quic")]
+    key: Option<PathBuf>,
 
     /// Sign all zones, with this algorithm.
     #[arg(long, value_name = "ALGORITHM")]
@@ -107,8 +122,18 @@ pub struct Plan {
     pub service: Service,
     /// Most connections at once.
     pub connections: usize,
+    /// DNS over QUIC, if it is asked for.
+    pub quic: Option<QuicPlan>,
     /// Whether to end after the check.
     pub check: bool,
+}
+
+/// What DNS over QUIC needs.
+pub struct QuicPlan {
+    /// The files of the certificate and of its key.
+    pub files: [PathBuf; 2],
+    /// What is in them.
+    pub certificate: Arc<Certificate>,
 }
 
 impl Arguments {
@@ -129,6 +154,7 @@ impl Arguments {
         let sources = self.sources(&made)?;
         let zones = ArcSwap::from_pointee(Zones::load(&sources)?.with_version(self.version_text.as_deref()));
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
+        let quic = self.quic()?;
         let (payload, nsid) = (self.payload, self.nsid.map(Into::into));
         let service = Service { zones, cookies, payload, nsid, tcp_messages: Counter::default() };
         Ok(Plan {
@@ -138,8 +164,15 @@ impl Arguments {
             version: self.version_text,
             service,
             connections: usize::from(self.connections),
+            quic,
             check: self.check,
         })
+    }
+
+    fn quic(&self) -> anyhow::Result<Option<QuicPlan>> {
+        let (Some(cert), Some(key)) = (&self.cert, &self.key) else { return Ok(None) };
+        let certificate = Arc::new(Certificate::read(cert, key)?);
+        Ok(Some(QuicPlan { files: [cert.clone(), key.clone()], certificate }))
     }
 
     fn sources(&self, made: &Counter) -> anyhow::Result<Vec<Source>> {
@@ -171,7 +204,9 @@ impl Arguments {
             }
             pairs.push(pair);
         }
-        pairs.push(("listen", &self.listen));
+        let quic = self.quic.map(|address| format!(",{address}")).unwrap_or_default();
+        let listen = format!("{}{quic}", self.listen);
+        pairs.push(("listen", &listen));
         Config::from_pairs(pairs).map_err(|problems| anyhow!("{problems}"))
     }
 }

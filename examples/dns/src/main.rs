@@ -5,9 +5,12 @@ use clap::Parser;
 use forebay::output::{LogWriter, complain, flush_log, print};
 use forebay::server::Server;
 use forebay_dns::arguments::{Arguments, Plan};
+use forebay_dns::quic::OverQuic;
 use forebay_dns::service::Service;
 use forebay_dns::tcp::TcpServer;
 use forebay_dns::zones::{Source, Zones};
+use forebay_quic::tls::{self, Limits};
+use forebay_quic::{Bounds, Doors, Quic};
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
-    let Plan { config, sources, made, version, service, connections, check } = plan;
+    let Plan { config, sources, made, version, service, connections, quic, check } = plan;
     let about = describe(&sources, &service.zones.load());
     if check {
         print(&about)?;
@@ -40,17 +43,36 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     }
     let service = Arc::new(service);
     let reloaded = Arc::clone(&service);
+    let files = quic.as_ref().map(|quic| (quic.files.clone(), Arc::clone(&quic.certificate)));
     let server = Server::bind(&config)?
         .stop_on_signals()?
         .counter("dns_signatures_made", "Signatures that were not known and had to be made", &made)?
         .counter("dns_tcp_messages", "Messages that came over TCP", &service.tcp_messages)?
-        .on_reload(move |(): ()| reload(&sources, version.as_deref(), &reloaded));
-    let tcp =
-        TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
+        .on_reload(move |(): ()| {
+            if let Some(([cert, key], certificate)) = &files {
+                certificate.read_again(cert, key).map_err(|error| format!("{error:#}"))?;
+            }
+            reload(&sources, version.as_deref(), &reloaded)
+        });
+    // The last address is that of QUIC.
+    let (plain, over_quic) =
+        server.udp_addresses().split_at(server.udp_addresses().len() - usize::from(quic.is_some()));
+    let tcp = TcpServer::start(Arc::clone(&service), server.spawner(), plain, connections).context("TCP")?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
+    let announcement =
+        over_quic.iter().fold(announcement, |text, at| text.replace(&format!(",{at}"), &format!(", quic {at}")));
     // It does not matter if no program reads the output.
     let _ = print(&format!("{about}{announcement}\n"));
-    let report = server.run(&*service)?;
+    let report = match (quic, over_quic) {
+        (Some(quic), &[at]) => {
+            let application = Arc::new(OverQuic::new(Arc::clone(&service)));
+            let config = tls::config(&quic.certificate, None, &*application, &Limits::default())?;
+            let over_quic = Quic::new(application, config, Bounds::default());
+            let server = over_quic.counts.shown(server)?;
+            server.run(&Doors::new(service, over_quic, at))?
+        }
+        _ => server.run(&*service)?,
+    };
     drop(tcp);
     print(&report.totals.summary())?;
     Ok(ExitCode::SUCCESS)

@@ -70,6 +70,10 @@ pub struct Edns {
     pub cookie: Option<Cookie>,
     /// Whether the client asks which server it is (RFC 5001).
     pub nsid: bool,
+    /// Whether the client has padded its question (RFC 7830).
+    pub padded: bool,
+    /// Whether the client asks how long its TCP connection stays (RFC 7828).
+    pub keepalive: bool,
 }
 
 /// Bits of an OPT record's flags.
@@ -80,6 +84,8 @@ const QR: u8 = 0x80;
 const OPCODE: u8 = 0x78;
 const NSID: u16 = 3;
 const COOKIE: u16 = 10;
+const KEEPALIVE: u16 = 11;
+pub(crate) const PADDING: u16 = 12;
 
 /// Whether `message` may be answered at all: it has a header, and is not itself an answer.
 pub fn is_question(message: &[u8]) -> bool {
@@ -159,12 +165,16 @@ impl Edns {
             compact_ok: flags & COMPACT_OK != 0,
             cookie: None,
             nsid: false,
+            padded: false,
+            keepalive: false,
         };
         let mut options = Reader::new(record.data, 0);
         while options.at() < record.data.len() {
             let (code, length) = (options.u16()?, options.u16()?);
             let data = options.bytes(usize::from(length))?;
             edns.nsid |= code == NSID;
+            edns.padded |= code == PADDING;
+            edns.keepalive |= code == KEEPALIVE;
             if code == COOKIE && edns.cookie.is_none() {
                 // Lengths other than 8 and 16 to 40 are errors (RFC 7873, 5.2.2).
                 if data.len() != 8 && !(16..=40).contains(&data.len()) {

@@ -2,7 +2,7 @@
 
 use crate::find::{Found, Item, Set};
 use crate::name::{is_within, successor};
-use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode};
+use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, PADDING, Query, Rcode};
 use crate::sign::Signature;
 use crate::zone::{RECORD_HEAD_BYTES, RrSet, Zone};
 use domain::base::iana::Rtype;
@@ -19,6 +19,9 @@ const REPEATED: u8 = 0x79;
 const OPT_BYTES: usize = 11;
 const COOKIE_BYTES: usize = 4 + 8 + 16;
 
+/// Padded answers are a multiple of this long.
+const PADDED: usize = 468;
+
 /// A pointer has 14 bits, so it can only point to a name that begins before this.
 const POINTED: usize = 1 << 14;
 
@@ -31,6 +34,9 @@ pub struct Options {
     pub cookie: Option<Cookie>,
     /// The name of this server, if the client asks for it.
     pub nsid: Option<Arc<str>>,
+    /// Whether the answer's length is padded to a multiple of 468 bytes, so that it tells little
+    /// (RFC 8467, section 4.1).
+    pub padded: bool,
 }
 
 impl Options {
@@ -236,20 +242,29 @@ impl<'a, 'o> Writer<'a, 'o> {
         self.truncated = true;
     }
 
+    /// Bytes of the padding beside an OPT record of `opt` bytes, with its head; 0 without room.
+    fn padding(&self, opt: usize) -> usize {
+        let least = self.at + opt + 4;
+        let padded = least.next_multiple_of(PADDED);
+        if padded <= self.out.len() { padded - least + 4 } else { 0 }
+    }
+
     fn finish(mut self, query: &Query, found: &Found<'_>, options: &Options) -> Option<usize> {
         if let Some(edns) = &query.edns {
             let room = self.reserved - OPT_BYTES;
             let cookie = options.cookie.as_ref().filter(|_| room >= COOKIE_BYTES);
             let nsid = options.nsid.as_ref().filter(|_| room == options.bytes().0 + options.bytes().1);
             self.reserved = 0;
+            let padding = if options.padded { self.padding(OPT_BYTES + room) } else { 0 };
             let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
-            let (opt, mut rest) = self.room(OPT_BYTES + room)?.split_at_mut(OPT_BYTES);
+            let (opt, data) = self.room(OPT_BYTES + room + padding)?.split_at_mut(OPT_BYTES);
             opt[0] = 0;
             opt[1..3].copy_from_slice(&Rtype::OPT.to_int().to_be_bytes());
             opt[3..5].copy_from_slice(&options.payload.to_be_bytes());
             opt[5..7].copy_from_slice(&[(found.rcode as u16 >> 4) as u8, 0]);
             opt[7..9].copy_from_slice(&flags.to_be_bytes());
-            opt[9..].copy_from_slice(&(rest.len() as u16).to_be_bytes());
+            opt[9..].copy_from_slice(&(data.len() as u16).to_be_bytes());
+            let (mut rest, padding) = data.split_at_mut(room);
             if let Some((cookie, server)) = cookie.and_then(|cookie| Some((cookie, cookie.server()?.as_ref()))) {
                 rest[..4].copy_from_slice(&[0, 10, 0, (COOKIE_BYTES - 4) as u8]);
                 rest[4..12].copy_from_slice(cookie.client().as_ref());
@@ -259,6 +274,11 @@ impl<'a, 'o> Writer<'a, 'o> {
             if let Some(nsid) = nsid {
                 rest[..4].copy_from_slice(&[0, 3, 0, nsid.len() as u8]);
                 rest[4..].copy_from_slice(nsid.as_bytes());
+            }
+            if let Some((head, zeros)) = padding.split_at_mut_checked(4) {
+                head[..2].copy_from_slice(&PADDING.to_be_bytes());
+                head[2..].copy_from_slice(&(zeros.len() as u16).to_be_bytes());
+                zeros.fill(0);
             }
             self.counts[2] += 1;
         }

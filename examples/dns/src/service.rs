@@ -36,7 +36,7 @@ pub struct Service {
 }
 
 /// A question, or the code of the answer to a message that is none. `None` comes from no datagram.
-type Asked = Option<Result<Query, Rcode>>;
+pub(crate) type Asked = Option<Result<Query, Rcode>>;
 
 impl Service {
     /// The answer to a message that came over TCP; `None` if it gets none. Runs on a worker of the
@@ -58,6 +58,27 @@ impl Service {
         written(|out| answer.write(&options, out))
     }
 
+    /// Writes the answer to `query`, of at most `most` bytes, into `reply`.
+    pub(crate) async fn answer(&self, query: &Query, client: IpAddr, padded: bool, most: usize, reply: &mut Reply<'_>) {
+        let now = now();
+        let options = Options { padded, ..self.options(query, client, now) };
+        let zones = self.zones.load();
+        if put(&Answer::find(&zones, query, now), &options, most, reply) {
+            return;
+        }
+        // From here on the request may wait, but a reload must not wait for it. Searching again
+        // takes only 100 ns.
+        let zones = Guard::into_inner(zones);
+        let mut answer = Answer::find(&zones, query, now);
+        answer.shorten(&options, most.min(reply.room()));
+        // Under `pools`, a signature is made where it delays no light request.
+        hop(1).await;
+        while let Some(index) = answer.unsigned() {
+            uninterrupted(|| answer.sign(index)).await;
+        }
+        put(&answer, &options, most, reply);
+    }
+
     fn options(&self, query: &Query, client: IpAddr, now: u32) -> Options {
         let edns = query.edns.as_ref();
         let cookie = edns.and_then(|edns| edns.cookie.as_ref());
@@ -66,6 +87,7 @@ impl Service {
             payload: self.payload,
             cookie,
             nsid: self.nsid.clone().filter(|_| edns.is_some_and(|edns| edns.nsid)),
+            padded: false,
         }
     }
 }
@@ -102,23 +124,7 @@ impl Handler for Service {
 
     async fn handle(&self, request: Request<'_, Asked>, reply: &mut Reply<'_>) {
         let Some(Ok(query)) = request.ticket() else { return };
-        let now = now();
-        let options = self.options(query, request.peer().ip(), now);
-        let zones = self.zones.load();
-        if put(&Answer::find(&zones, query, now), query, &options, reply) {
-            return;
-        }
-        // From here on the request may wait, but a reload must not wait for it. Searching again
-        // takes only 100 ns.
-        let zones = Guard::into_inner(zones);
-        let mut answer = Answer::find(&zones, query, now);
-        answer.shorten(&options, query.payload().min(reply.room()));
-        // Under `pools`, a signature is made where it delays no light request.
-        hop(1).await;
-        while let Some(index) = answer.unsigned() {
-            uninterrupted(|| answer.sign(index)).await;
-        }
-        put(&answer, query, &options, reply);
+        self.answer(query, request.peer().ip(), false, query.payload(), reply).await;
     }
 
     fn refuse(&self, request: Request<'_, Asked>, unserved: Unserved, reply: &mut Reply<'_>) {
@@ -148,13 +154,13 @@ fn written(write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes the answer if no signature has yet to be made.
-fn put(answer: &Answer<'_>, query: &Query, options: &Options, reply: &mut Reply<'_>) -> bool {
+/// Writes the answer, of at most `most` bytes, if no signature has yet to be made.
+fn put(answer: &Answer<'_>, options: &Options, most: usize, reply: &mut Reply<'_>) -> bool {
     if answer.unsigned().is_some() {
         return false;
     }
     // A long question must not allow an answer that the client cannot receive.
-    let limit = query.payload().min(reply.room());
+    let limit = most.min(reply.room());
     let written = answer.write(options, &mut reply.spare_mut()[..limit]);
     written.into_iter().for_each(|length| reply.advance(length));
     true

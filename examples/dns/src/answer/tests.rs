@@ -13,7 +13,7 @@ use std::path::Path;
 
 const NOW: u32 = 1_800_000_000;
 
-const OPTIONS: Options = Options { payload: 1_232, cookie: None, nsid: None };
+const OPTIONS: Options = Options { payload: 1_232, cookie: None, nsid: None, padded: false };
 
 fn loaded(origin: &str, file: &Path, algorithm: Option<Algorithm>) -> Zones {
     let source = Source::parse(&format!("{origin}={}", file.display())).expect("a zone");

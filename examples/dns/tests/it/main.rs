@@ -5,6 +5,7 @@ mod nasty;
 mod online;
 mod page;
 mod peers;
+mod quic;
 mod served;
 mod support;
 mod validated;

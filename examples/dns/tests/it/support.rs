@@ -37,6 +37,8 @@ pub(crate) struct Server {
     /// The address to ask; one of `addresses`.
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Where it answers over QUIC.
+    pub(crate) quic: Option<SocketAddr>,
     /// The address of its metrics.
     pub(crate) admin: SocketAddr,
     /// Its output before it served.
@@ -77,9 +79,10 @@ impl Server {
                 if let Some(rest) = line.strip_prefix("listening on udp and tcp ") {
                     let (udp, admin) = rest.trim_end().split_once(", admin http://").expect("addresses");
                     let parsed = |address: &str| address.parse().expect("an address");
+                    let (udp, quic) = udp.split_once(", quic ").map_or((udp, None), |(udp, quic)| (udp, Some(quic)));
                     let addresses: Vec<SocketAddr> = udp.split(',').map(parsed).collect();
-                    let (address, admin) = (addresses[0], parsed(admin));
-                    return Server { process, address, addresses, admin, said, output, log, _dir: dir };
+                    let (address, admin, quic) = (addresses[0], parsed(admin), quic.map(parsed));
+                    return Server { process, address, addresses, quic, admin, said, output, log, _dir: dir };
                 }
                 said.push(line.trim_end().to_owned());
             }

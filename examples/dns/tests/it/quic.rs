@@ -1,0 +1,189 @@
+//! Does the server answer over QUIC as over UDP, and as RFC 9250 has it?
+
+use crate::served::{A, TXT, essence, over_udp, question};
+use crate::support::{PATIENCE, Server, example_zone, free_port, have, output};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, ConnectionError, Endpoint, ReadToEndError};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const PAGE: &str = include_str!("../../README.md");
+
+/// The option of padding, of three zeros.
+const PADDING: &[u8] = b"\0\x0c\0\x03\0\0\0";
+
+/// A server with further arguments that has a certificate, made by the README's command, and the
+/// certificate's folder. `None` without `openssl`.
+fn start(zone: &Path, arguments: &[&str]) -> Option<(Server, TempDir)> {
+    if !have(&["openssl"]) {
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
+    output(Command::new("openssl").current_dir(dir.path()).args(line.split_whitespace().skip(1)));
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name).display().to_string());
+    let quic = format!("127.0.0.1:{}", free_port());
+    let server = Server::start(zone, &[&["--quic", &quic, "--cert", &cert, "--key", &key], arguments].concat());
+    assert_eq!(server.quic.map(|at| at.to_string()), Some(quic));
+    Some((server, dir))
+}
+
+async fn connect(server: &Server, dir: &TempDir) -> (Endpoint, Connection) {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(dir.path().join("cert.pem")).expect("a certificate")).expect("it is one");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
+    let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"doq".to_vec()];
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+    let config = QuicClientConfig::try_from(tls).expect("TLS 1.3");
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(config)));
+    let connecting = endpoint.connect(server.quic.expect("it has one"), "localhost").expect("a local address");
+    let connection = patient(connecting).await.expect("a handshake");
+    (endpoint, connection)
+}
+
+async fn patient<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
+}
+
+fn run(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work);
+}
+
+/// What comes on a stream of its own for these bytes.
+async fn exchange(connection: &Connection, bytes: &[u8]) -> Result<Vec<u8>, ReadToEndError> {
+    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+    send.write_all(bytes).await.expect("it is open");
+    send.finish().expect("it is open");
+    patient(receive.read_to_end(1 << 17)).await
+}
+
+/// A message after its length.
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes()[..], message].concat()
+}
+
+/// The answer to a question.
+async fn ask(connection: &Connection, message: &[u8]) -> Vec<u8> {
+    let answer = exchange(connection, &framed(message)).await.expect("an answer");
+    let (length, answer) = answer.split_first_chunk().expect("a length");
+    assert_eq!(usize::from(u16::from_be_bytes(*length)), answer.len());
+    answer.to_vec()
+}
+
+/// The option by which a client asks for signatures, in a question without other options.
+fn signed(mut message: Vec<u8>) -> Vec<u8> {
+    let flags = message.len() - 4;
+    message[flags] = 0x80;
+    message
+}
+
+// Are the answers those that come over UDP, with and without signatures, also for errors?
+#[test]
+fn answers_are_those_of_udp() {
+    for sign in [&[][..], &["--sign", "p256"]] {
+        let Some((server, dir)) = start(&example_zone(), sign) else { return };
+        run(async {
+            let (_client, connection) = connect(&server, &dir).await;
+            for name in ["www.example.test", "any.name.star.example.test", "no.such.example.test", "elsewhere.test"] {
+                for (rtype, options) in [(A, None), (A, Some(&b""[..])), (TXT, Some(b""))] {
+                    let message = question(0, name, rtype, options);
+                    let message = if options.is_some() && !sign.is_empty() { signed(message) } else { message };
+                    let (quic, udp) = (ask(&connection, &message).await, over_udp(&server, &message));
+                    assert_eq!(quic, udp, "{name} {sign:?}");
+                }
+            }
+        });
+    }
+}
+
+// Are long answers whole, even for a client that accepts little over UDP?
+#[test]
+fn long_answers_are_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("long.zone");
+    let texts = (0..200).map(|n| format!("long TXT \"{n:0>200}\"\n")).collect::<String>();
+    fs::write(&file, format!("@ 60 SOA ns host 7 1 1 1 30\n@ 60 NS ns\n{texts}")).expect("written");
+    let Some((server, certificate)) = start(&file, &[]) else { return };
+    let message = question(0, "long.example.test", TXT, None);
+    run(async {
+        let (_client, connection) = connect(&server, &certificate).await;
+        let answer = ask(&connection, &message).await;
+        assert_eq!((essence(&answer).1, answer[7]), (false, 200));
+        assert!(answer.len() > 40_000, "{}", answer.len());
+    });
+    assert!(essence(&over_udp(&server, &message)).1, "it is cut over UDP");
+}
+
+// Are answers to padded questions padded, and only these?
+#[test]
+fn padded_questions_get_padded_answers() {
+    let Some((server, dir)) = start(&example_zone(), &["--nsid", "east-1"]) else { return };
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        let mut lengths = Vec::new();
+        for name in ["www.example.test", "any.name.star.example.test", "big.example.test"] {
+            let asked = |options: &[u8]| question(0, name, TXT, Some(options));
+            let plain = ask(&connection, &asked(b"")).await;
+            for options in [PADDING, &[PADDING, b"\0\x03\0\0"].concat(), &[b"\0\x0a\0\x08abcdefgh", PADDING].concat()] {
+                let padded = ask(&connection, &asked(options)).await;
+                assert!(padded.len().is_multiple_of(468) && padded.len() > plain.len(), "{name}: {}", padded.len());
+                assert_eq!(padded[12..plain.len() - 11], plain[12..plain.len() - 11], "{name}");
+                lengths.push(padded.len());
+            }
+            assert!(!over_udp(&server, &asked(PADDING)).len().is_multiple_of(468));
+        }
+        assert!(lengths.iter().max() > lengths.iter().min(), "{lengths:?}");
+    });
+}
+
+// Does a client learn that it does not keep to the protocol?
+#[test]
+fn who_breaks_the_protocol_is_told() {
+    let Some((server, dir)) = start(&example_zone(), &[]) else { return };
+    let asked = |id| question(id, "www.example.test", A, None);
+    let twice = [framed(&asked(0)), framed(&asked(0))].concat();
+    let longer = [&[0, 99][..], &asked(0)].concat();
+    let keeps_alive = framed(&question(0, "www.example.test", A, Some(b"\0\x0b\0\0")));
+    let mut reply = asked(0);
+    reply[2] |= 0x80;
+    for wrong in [framed(&asked(1)), twice, longer, keeps_alive, framed(&reply), Vec::new(), vec![0; 70_000]] {
+        run(async {
+            let (_client, connection) = connect(&server, &dir).await;
+            let _ = exchange(&connection, &wrong).await;
+            let why = patient(connection.closed()).await;
+            assert!(
+                matches!(&why, ConnectionError::ApplicationClosed(close) if close.error_code == 2_u32.into()),
+                "{why} for {:?}",
+                &wrong[..wrong.len().min(40)]
+            );
+        });
+    }
+}
+
+// Does the README's line get its answer, also from a client that looks at the certificate?
+#[test]
+fn kdig_is_answered() {
+    let helps = || output(Command::new("kdig").arg("--help")).contains("quic");
+    if !have(&["kdig"]) || !helps() {
+        return;
+    }
+    let Some((server, dir)) = start(&example_zone(), &[]) else { return };
+    let port = server.quic.expect("it has one").port().to_string();
+    let line = PAGE.lines().find(|line| line.starts_with("kdig ")).expect("a command").replace("8853", &port);
+    let (before, after) = line.split_once(" +quic ").expect("it asks over QUIC");
+    // The last option of a transport holds.
+    let certified = format!("+tls-ca={} +tls-hostname=localhost", dir.path().join("cert.pem").display());
+    for options in ["+timeout=10", &certified] {
+        let line = format!("{before} {options} +quic {after}");
+        let said = output(Command::new("kdig").args(line.split(' ').skip(1)));
+        assert!(said.contains("status: NOERROR") && said.contains("192.0.2.81"), "{said}");
+    }
+}
