@@ -66,9 +66,9 @@ impl<M: Send + 'static> Teller<M> {
     }
 
     /// Wakes the shard with this number, modulo [`Service::SHARDS`](super::Service::SHARDS), which
-    /// then gets an [`Event::Woken`]. Wakes that come before that event are one, so there is always
-    /// room. Use it if the shard then looks into a queue of its own. A service without shards has
-    /// none to wake, and a server that has ended wakes none.
+    /// then gets an [`Event::Woken`](super::Event::Woken). Wakes that come before that event are
+    /// one, so there is always room. Use it if the shard then looks into a queue of its own. A
+    /// service without shards has none to wake, and a server that has ended wakes none.
     pub fn wake(&self, shard: usize) {
         if let Some(events) = &self.events {
             events.wake_shard(shard);
@@ -76,11 +76,11 @@ impl<M: Send + 'static> Teller<M> {
     }
 
     /// Sends `message` to the shard with this number, modulo
-    /// [`Service::SHARDS`](super::Service::SHARDS), as an [`Event::Message`]. Messages from one
-    /// thread to one shard arrive in order. They take their turn in the shard as a request does,
-    /// and are never shed. Messages that wait together for a shard count as one received datagram
-    /// with one fate. A draining server still handles messages. Messages that wait when it ends are
-    /// lost.
+    /// [`Service::SHARDS`](super::Service::SHARDS), as an
+    /// [`Event::Message`](super::Event::Message). Messages from one thread to one shard arrive in
+    /// order. They take their turn in the shard as a request does, and are never shed. Messages
+    /// that wait together for a shard count as one received datagram with one fate. A draining
+    /// server still handles messages. Messages that wait when it ends are lost.
     ///
     /// # Errors
     /// [`Full`] with `message`, if 256 wait for the shard already, the server has stopped, or the

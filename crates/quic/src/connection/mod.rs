@@ -1,8 +1,8 @@
 //! A connection, as the application sees it.
 //!
-//! The tasks of a connection live in its shard ([`tasks`]): the events of the shard poll them. A
-//! handle acts on what the connection's handles share ([`shared`]). Whoever then may go on is woken
-//! by [`wake`]. What takes long is begun as a request of its own ([`requests`]).
+//! The tasks of a connection live in its shard (`tasks`): the events of the shard poll them. A
+//! handle acts on what the connection's handles share (`shared`). `wake` wakes the task that
+//! may then go on. What takes long is begun as a request of its own (`requests`).
 
 pub(crate) mod begun;
 mod recv;
