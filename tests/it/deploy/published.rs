@@ -20,7 +20,8 @@ const CONTENTS: [&str; 12] = [
     "src",
 ];
 
-// The layers are published too, because the crate is made of them, and QUIC, which stands on it.
+// The layers are published too, because the crate is made of them, and QUIC and HTTP/3, which stand
+// on it.
 #[test]
 fn the_crates_are_published() {
     let metadata: Value =
@@ -35,6 +36,7 @@ fn the_crates_are_published() {
             "forebay",
             "forebay-base",
             "forebay-clock",
+            "forebay-http3",
             "forebay-metrics",
             "forebay-quic",
             "forebay-runtime",

@@ -35,8 +35,9 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, mutants: &[Place]) -> Result
             let places = mutants.iter().enumerate().filter(|(_, place)| place.file == *path);
             bytes = rewrite(str::from_utf8(&bytes)?, places).replace(".env_clear()", INHERITED).into_bytes();
         }
-        // What forebay depends on cannot name it. `forebay-quic` depends on forebay.
-        if path.starts_with("crates/") && !path.starts_with("crates/quic/") && path.ends_with(".rs") {
+        // What forebay depends on cannot name it. QUIC and HTTP/3 depend on forebay.
+        let is_above = ["crates/http3/", "crates/quic/"].iter().any(|above| path.starts_with(above));
+        if path.starts_with("crates/") && !is_above && path.ends_with(".rs") {
             bytes = str::from_utf8(&bytes)?.replace("::forebay::mutant::", "::forebay_base::mutant::").into_bytes();
         }
         if path == "crates/base/src/lib.rs" {

@@ -29,7 +29,7 @@ use syn::visit::Visit;
 const ROUNDS: usize = 30;
 
 /// What decides, measures or sends. A place belongs to the first of these that it is in.
-const FOLDERS: [&str; 23] = [
+const FOLDERS: [&str; 24] = [
     "crates/sched/src",
     "crates/base/src",
     "crates/clock/src",
@@ -53,6 +53,7 @@ const FOLDERS: [&str; 23] = [
     "loadgen/src",
     "examples/dns/src",
     "crates/quic/src",
+    "crates/http3/src",
 ];
 
 /// The sources that can be mutated: those of crates that depend on forebay, and its own.

@@ -35,11 +35,14 @@ pub fn markdown_below(folder: &str) -> Vec<String> {
     found
 }
 
-/// The READMEs of the repository and of the generator, and those beside the code. The tests of
-/// `forebay-quic` read its own.
+/// The packages below `crates` that stand on forebay, and are no layers of it. Their own tests read
+/// their pages.
+const ABOVE: [&str; 2] = ["crates/http3/", "crates/quic/"];
+
+/// The READMEs of the repository and of the generator, and those beside the code.
 pub fn pages() -> Vec<String> {
     let beside = ["src", "crates", "loadgen/src"].into_iter().flat_map(markdown_below);
-    let beside = beside.filter(|page| !page.starts_with("crates/quic/"));
+    let beside = beside.filter(|page| !ABOVE.iter().any(|above| page.starts_with(above)));
     ["README.md", "loadgen/README.md"].map(str::to_owned).into_iter().chain(beside).collect()
 }
 

@@ -62,8 +62,11 @@ impl RecvStream {
         RecvStream { shared: Arc::clone(shared), id, ended: false }
     }
 
-    /// At most `most` bytes that come next, without a copy. `None` at the end.
-    fn poll_chunk(&mut self, context: &Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+    /// As [`RecvStream::read_chunk`], for futures that are written by hand.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn poll_read_chunk(&mut self, context: &Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
@@ -97,7 +100,7 @@ impl RecvStream {
     /// # Errors
     /// [`ReadError`].
     pub async fn read_chunk(&mut self, most: usize) -> Result<Option<Bytes>, ReadError> {
-        poll_fn(|context| self.poll_chunk(context, most)).await
+        poll_fn(|context| self.poll_read_chunk(context, most)).await
     }
 
     /// Reads some bytes into `buffer`. Returns how many; `None` at the end.
@@ -174,7 +177,7 @@ impl AsyncRead for RecvStream {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let read = self.get_mut().poll_chunk(context, buffer.remaining());
+        let read = self.get_mut().poll_read_chunk(context, buffer.remaining());
         read.map_ok(|chunk| buffer.put_slice(&chunk.unwrap_or_default())).map_err(io::Error::from)
     }
 }

@@ -62,12 +62,20 @@ impl SendStream {
         })
     }
 
+    /// As [`SendStream::write`], for futures that are written by hand.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn poll_write_some(&mut self, context: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize, WriteError>> {
+        self.poll_with(context, |mut stream| stream.write(bytes))
+    }
+
     /// Writes some of `bytes`. Returns how many.
     ///
     /// # Errors
     /// [`WriteError`].
     pub async fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
-        poll_fn(|context| self.poll_with(context, |mut stream| stream.write(bytes))).await
+        poll_fn(|context| self.poll_write_some(context, bytes)).await
     }
 
     /// Writes all of `bytes`. If the future is dropped, some of them may be written.
@@ -189,7 +197,7 @@ impl Drop for SendStream {
 
 impl AsyncWrite for SendStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_with(context, |mut stream| stream.write(bytes)).map_err(io::Error::from)
+        self.get_mut().poll_write_some(context, bytes).map_err(io::Error::from)
     }
 
     /// Packets leave at the end of each event, so there is nothing to do.

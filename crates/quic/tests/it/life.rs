@@ -1,7 +1,7 @@
 //! Do connections begin, move to another address and end as they should?
 
 use crate::support::{
-    ONE_DATAGRAM, RSA, Server, ask, client_config, client_of, patient, request, run, with_certificate,
+    ONE_DATAGRAM, PAGE, RSA, Server, ask, client_config, client_of, patient, request, run, with_certificate,
 };
 use forebay_quic::echo::PROTOCOL;
 use quinn::{ApplicationClose, ConnectionError, VarInt};
@@ -86,7 +86,7 @@ fn clients_may_need_a_certificate() {
 // wrong? Do established connections go on?
 #[test]
 fn the_certificate_is_read_again() {
-    let Some((server, other)) = Server::start(&[]).zip(with_certificate(RSA)) else { return };
+    let Some((server, other)) = Server::start(&[]).zip(with_certificate(PAGE, RSA)) else { return };
     let replace = |name: &str| {
         std::fs::copy(other.path().join(name), server.directory().join(name)).expect("a file");
     };

@@ -3,42 +3,25 @@
 use forebay_quic::echo::PROTOCOL;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, Endpoint, TransportConfig};
-use rustls::client::{Resumption, WantsClientCert};
-use rustls::crypto::aws_lc_rs::{self, kx_group};
-use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+pub(crate) use quic_client::{
+    Groups, ONE_DATAGRAM, PATIENCE, RSA, TWO_DATAGRAMS, client_config, client_of, config_of, patient, run,
+    with_certificate,
+};
+use quinn::{Connection, Endpoint};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ConfigBuilder};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
-
-/// The longest wait for an expected event: a busy machine is slow, but a test must end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The time between two checks for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The README. Tests run its commands.
 pub(crate) const PAGE: &str = include_str!("../../README.md");
-
-/// What the README's command says of the certificate's key.
-pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
-
-/// Ways to agree on keys, the preferred one first.
-pub(crate) type Groups = &'static [&'static dyn SupportedKxGroup];
-
-/// With ML-KEM, as Go and Chromium prefer it, a client's first message takes two datagrams.
-pub(crate) const TWO_DATAGRAMS: Groups = &[kx_group::X25519MLKEM768, kx_group::X25519];
-
-/// Without ML-KEM it takes one.
-pub(crate) const ONE_DATAGRAM: Groups = &[kx_group::X25519];
 
 /// A running server.
 pub(crate) struct Server {
@@ -61,7 +44,7 @@ impl Server {
 
     /// The same with another program, which prints its address in the same form.
     pub(crate) fn start_as(mut command: Command, arguments: &[&str], key: &[&str]) -> Option<Server> {
-        let dir = with_certificate(key)?;
+        let dir = with_certificate(PAGE, key)?;
         let log = fs::File::create(dir.path().join("log")).expect("a file");
         let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         command.args(["--cert", "cert.pem", "--key", "key.pem"]).args(listen).args(arguments);
@@ -230,64 +213,6 @@ impl Drop for Server {
     }
 }
 
-/// A directory with a certificate that the README's command has made, and its key. `None` without
-/// `openssl`; the test is then skipped.
-pub(crate) fn with_certificate(key: &[&str]) -> Option<tempfile::TempDir> {
-    let dir = tempfile::tempdir().expect("a directory");
-    let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
-    let line = line.replace(&RSA.join(" "), &key.join(" "));
-    let words = line.split_whitespace().skip(1);
-    match Command::new("openssl").current_dir(dir.path()).args(words).output() {
-        Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            Some(dir)
-        }
-        Err(error) => {
-            ::support::skip::skip(format_args!("openssl: {error}"));
-            None
-        }
-    }
-}
-
-/// The settings of a client that trusts the certificate in `dir`, and offers this protocol.
-pub(crate) fn client_config(dir: &Path, groups: Groups, protocol: &str) -> quinn::ClientConfig {
-    config_of(dir, groups, protocol, |tls| {
-        let mut tls = tls.with_no_client_auth();
-        // Each handshake is a whole one.
-        tls.resumption = Resumption::disabled();
-        tls
-    })
-}
-
-/// The same, where `authenticate` adds the client's certificate.
-fn config_of(
-    dir: &Path,
-    groups: Groups,
-    protocol: &str,
-    authenticate: impl FnOnce(ConfigBuilder<ClientConfig, WantsClientCert>) -> ClientConfig,
-) -> quinn::ClientConfig {
-    let pem = CertificateDer::from_pem_file(dir.join("cert.pem")).expect("a certificate");
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(pem).expect("a certificate");
-    let provider = CryptoProvider { kx_groups: groups.to_vec(), ..aws_lc_rs::default_provider() };
-    let tls =
-        ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[&rustls::version::TLS13]);
-    let mut tls = authenticate(tls.expect("the provider has it").with_root_certificates(roots));
-    tls.alpn_protocols = vec![protocol.into()];
-    let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
-    let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(None);
-    config.transport_config(Arc::new(transport));
-    config
-}
-
-/// A client's endpoint with these settings.
-pub(crate) fn client_of(config: quinn::ClientConfig) -> Endpoint {
-    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
-    endpoint.set_default_client_config(config);
-    endpoint
-}
-
 /// Whether `holds` comes true in time.
 async fn eventually(holds: impl Fn() -> bool) -> bool {
     for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
@@ -297,11 +222,6 @@ async fn eventually(holds: impl Fn() -> bool) -> bool {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     false
-}
-
-/// The result of `work`, which must end in time.
-pub(crate) async fn patient<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
 }
 
 /// The answer to `question`, on a new stream.
@@ -322,12 +242,6 @@ pub(crate) async fn ask(connection: &Connection, question: &[u8]) -> Result<Vec<
 /// Asks for `length` bytes, after `micros` of computing.
 pub(crate) fn request(length: u32, micros: u32) -> Vec<u8> {
     [b"r", &length.to_be_bytes()[..], &micros.to_be_bytes()].concat()
-}
-
-/// Runs a test's client.
-pub(crate) fn run(work: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(work);
 }
 
 /// The sum of all metrics of `page` whose names and labels begin so.

@@ -1,16 +1,12 @@
 //! Does the server answer over QUIC as over UDP, and as RFC 9250 has it?
 
 use crate::served::{A, TXT, essence, over_udp, question};
-use crate::support::{PATIENCE, Server, example_zone, free_port, have, output};
-use quinn::crypto::rustls::QuicClientConfig;
+use crate::support::{Server, example_zone, free_port, have, output};
+use quic_client::{ONE_DATAGRAM, RSA, client_config, client_of, patient, run, with_certificate};
 use quinn::{Connection, ConnectionError, Endpoint, ReadToEndError};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 const PAGE: &str = include_str!("../../README.md");
@@ -21,12 +17,7 @@ const PADDING: &[u8] = b"\0\x0c\0\x03\0\0\0";
 /// A server with further arguments that has a certificate, made by the README's command, and the
 /// certificate's folder. `None` without `openssl`.
 fn start(zone: &Path, arguments: &[&str]) -> Option<(Server, TempDir)> {
-    if !have(&["openssl"]) {
-        return None;
-    }
-    let dir = tempfile::tempdir().expect("a directory");
-    let line = PAGE.lines().find(|line| line.starts_with("openssl ")).expect("a command");
-    output(Command::new("openssl").current_dir(dir.path()).args(line.split_whitespace().skip(1)));
+    let dir = with_certificate(PAGE, RSA)?;
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name).display().to_string());
     let quic = format!("127.0.0.1:{}", free_port());
     let server = Server::start(zone, &[&["--quic", &quic, "--cert", &cert, "--key", &key], arguments].concat());
@@ -35,26 +26,10 @@ fn start(zone: &Path, arguments: &[&str]) -> Option<(Server, TempDir)> {
 }
 
 async fn connect(server: &Server, dir: &TempDir) -> (Endpoint, Connection) {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(dir.path().join("cert.pem")).expect("a certificate")).expect("it is one");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
-    let mut tls = tls.expect("the provider has it").with_root_certificates(roots).with_no_client_auth();
-    tls.alpn_protocols = vec![b"doq".to_vec()];
-    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
-    let config = QuicClientConfig::try_from(tls).expect("TLS 1.3");
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(config)));
+    let endpoint = client_of(client_config(dir.path(), ONE_DATAGRAM, "doq"));
     let connecting = endpoint.connect(server.quic.expect("it has one"), "localhost").expect("a local address");
     let connection = patient(connecting).await.expect("a handshake");
     (endpoint, connection)
-}
-
-async fn patient<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
-}
-
-fn run(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work);
 }
 
 /// What comes on a stream of its own for these bytes.

@@ -4,7 +4,7 @@ mod lives;
 mod requests;
 mod streams;
 
-use crate::support::{ONE_DATAGRAM, RSA, client_config, client_of, patient, with_certificate};
+use crate::support::{ONE_DATAGRAM, PAGE, RSA, client_config, client_of, patient, with_certificate};
 use forebay::server::Running;
 use forebay::time::Nanos;
 use forebay_quic::quinn_proto::TransportConfig;
@@ -59,7 +59,7 @@ where
 }
 
 fn start_app(settings: &[(&str, &str)], app: App) -> Option<Served> {
-    let (dir, app) = (with_certificate(RSA)?, Arc::new(app));
+    let (dir, app) = (with_certificate(PAGE, RSA)?, Arc::new(app));
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
     let certificate = Arc::new(Certificate::read(&cert, &key).expect("a certificate"));
     let config = tls::config(&certificate, None, &*app, &Limits::default()).expect("it is a certificate");
