@@ -105,36 +105,21 @@ impl ConnectionArguments {
 // No documentation: it would be the head of the help.
 #[derive(Debug, clap::Args)]
 #[expect(missing_docs, reason = "see above")]
-pub struct QuicArguments {
-    /// Address of --listen at which clients reach the service over QUIC; each stream is a request.
+pub struct DoorArguments {
+    /// Address at which clients reach the service over QUIC; each stream is a request.
     #[arg(long, value_name = "ADDRESS", requires_all = ["cert", "key"])]
     quic: Option<SocketAddr>,
 
-    /// File with the certificate chain, in PEM.
+    /// File with the certificate chain for QUIC, in PEM.
     #[arg(long, value_name = "FILE", requires = "quic")]
     cert: Option<PathBuf>,
 
-    /// File with the private key, in PEM.
+    /// File with the private key for QUIC, in PEM.
     #[arg(long, value_name = "FILE", requires = "quic")]
     key: Option<PathBuf>,
-
-    /// Application protocol of QUIC connections (ALPN).
-    #[arg(long, default_value = "forebay", value_name = "NAME")]
-    alpn: String,
-
-    /// Bytes of the longest request of a stream.
-    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    request_max: u32,
-
-    /// Bytes of the longest reply of a stream; the server keeps so many for each request.
-    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    reply_max: u32,
-
-    #[command(flatten)]
-    limits: LimitArguments,
 }
 
-impl QuicArguments {
+impl DoorArguments {
     /// The address at which QUIC is asked for.
     pub fn address(&self) -> Option<SocketAddr> {
         self.quic
@@ -160,7 +145,33 @@ impl QuicArguments {
     fn files(&self) -> Option<(&Path, &Path)> {
         self.cert.as_deref().zip(self.key.as_deref())
     }
+}
 
+// No documentation: it would be the head of the help.
+#[derive(Debug, clap::Args)]
+#[expect(missing_docs, reason = "see above")]
+pub struct QuicArguments {
+    /// Where it is, which is one of the addresses of `--listen`, and the certificate.
+    #[command(flatten)]
+    pub door: DoorArguments,
+
+    /// Application protocol of QUIC connections (ALPN).
+    #[arg(long, default_value = "forebay", value_name = "NAME")]
+    alpn: String,
+
+    /// Bytes of the longest request of a stream.
+    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    request_max: u32,
+
+    /// Bytes of the longest reply of a stream; the server keeps so many for each request.
+    #[arg(long, default_value = "16384", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    reply_max: u32,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+impl QuicArguments {
     /// Makes the part of the service that speaks QUIC.
     ///
     /// # Errors

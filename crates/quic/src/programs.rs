@@ -84,10 +84,12 @@ where
 {
     forebay::main(defaults, |Both { own, quic }: Both<A, QuicArguments>, bind| -> Result<_, Box<dyn Error>> {
         let handler = Arc::new(make(own).map_err(|error| -> Box<dyn Error> { error.into() })?);
-        let certificate = quic.certificate().map_err(whole)?;
-        let Some((asked, certificate)) = quic.address().zip(certificate) else { return Ok(bind()?.run(&*handler)?) };
+        let certificate = quic.door.certificate().map_err(whole)?;
+        let Some((asked, certificate)) = quic.door.address().zip(certificate) else {
+            return Ok(bind()?.run(&*handler)?);
+        };
         let service = quic.service(&certificate, &handler).map_err(whole)?;
-        let reload = move |Both { quic, .. }: Both<A, QuicArguments>| quic.read_again(&certificate).map_err(whole);
+        let reload = move |Both { quic, .. }: Both<A, QuicArguments>| quic.door.read_again(&certificate).map_err(whole);
         let server = service.counts.shown(bind()?.on_reload(reload))?;
         let at = address_of(&server, asked)?;
         Ok(server.run(&Doors::new(handler, service, at))?)

@@ -9,8 +9,8 @@ use arc_swap::ArcSwap;
 use clap::Parser;
 use forebay::config::Config;
 use forebay::server::Counter;
+use forebay_quic::arguments::DoorArguments;
 use forebay_quic::tls::Certificate;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,17 +43,8 @@ pub struct Arguments {
     #[arg(long, default_value = "127.0.0.1:5300", value_name = "ADDRESSES")]
     listen: String,
 
-    /// Address for DNS over QUIC, usually with the port 853.
-    #[arg(long, value_name = "ADDRESS", requires_all = ["cert", "key"])]
-    quic: Option<SocketAddr>,
-
-    /// File with the certificate chain for QUIC, in PEM. SIGHUP reads it again.
-    #[arg(long, value_name = "FILE", requires = "quic")]
-    cert: Option<PathBuf>,
-
-    /// File with the private key for QUIC, in PEM.
-    #[arg(long, value_name = "FILE", requires = "quic")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    quic: DoorArguments,
 
     /// Sign all zones, with this algorithm.
     #[arg(long, value_name = "ALGORITHM")]
@@ -122,18 +113,10 @@ pub struct Plan {
     pub service: Service,
     /// Most connections at once.
     pub connections: usize,
-    /// DNS over QUIC, if it is asked for.
-    pub quic: Option<QuicPlan>,
+    /// The certificate of DNS over QUIC, if that is asked for, and where it is.
+    pub quic: Option<(Arc<Certificate>, DoorArguments)>,
     /// Whether to end after the check.
     pub check: bool,
-}
-
-/// What DNS over QUIC needs.
-pub struct QuicPlan {
-    /// The files of the certificate and of its key.
-    pub files: [PathBuf; 2],
-    /// What is in them.
-    pub certificate: Arc<Certificate>,
 }
 
 impl Arguments {
@@ -154,7 +137,7 @@ impl Arguments {
         let sources = self.sources(&made)?;
         let zones = ArcSwap::from_pointee(Zones::load(&sources)?.with_version(self.version_text.as_deref()));
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
-        let quic = self.quic()?;
+        let certificate = self.quic.certificate()?;
         let (payload, nsid) = (self.payload, self.nsid.map(Into::into));
         let service = Service { zones, cookies, payload, nsid, tcp_messages: Counter::default() };
         Ok(Plan {
@@ -164,15 +147,9 @@ impl Arguments {
             version: self.version_text,
             service,
             connections: usize::from(self.connections),
-            quic,
+            quic: certificate.map(|certificate| (certificate, self.quic)),
             check: self.check,
         })
-    }
-
-    fn quic(&self) -> anyhow::Result<Option<QuicPlan>> {
-        let (Some(cert), Some(key)) = (&self.cert, &self.key) else { return Ok(None) };
-        let certificate = Arc::new(Certificate::read(cert, key)?);
-        Ok(Some(QuicPlan { files: [cert.clone(), key.clone()], certificate }))
     }
 
     fn sources(&self, made: &Counter) -> anyhow::Result<Vec<Source>> {
@@ -204,7 +181,7 @@ impl Arguments {
             }
             pairs.push(pair);
         }
-        let quic = self.quic.map(|address| format!(",{address}")).unwrap_or_default();
+        let quic = self.quic.address().map(|address| format!(",{address}")).unwrap_or_default();
         let listen = format!("{}{quic}", self.listen);
         pairs.push(("listen", &listen));
         Config::from_pairs(pairs).map_err(|problems| anyhow!("{problems}"))

@@ -43,30 +43,31 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     }
     let service = Arc::new(service);
     let reloaded = Arc::clone(&service);
-    let files = quic.as_ref().map(|quic| (quic.files.clone(), Arc::clone(&quic.certificate)));
+    let (certificate, door) = quic.unzip();
+    let presented = certificate.clone();
     let server = Server::bind(&config)?
         .stop_on_signals()?
         .counter("dns_signatures_made", "Signatures that were not known and had to be made", &made)?
         .counter("dns_tcp_messages", "Messages that came over TCP", &service.tcp_messages)?
         .on_reload(move |(): ()| {
-            if let Some(([cert, key], certificate)) = &files {
-                certificate.read_again(cert, key).map_err(|error| format!("{error:#}"))?;
+            if let Some((certificate, door)) = presented.as_ref().zip(door.as_ref()) {
+                door.read_again(certificate).map_err(|error| format!("{error:#}"))?;
             }
             reload(&sources, version.as_deref(), &reloaded)
         });
     // The last address is that of QUIC.
     let (plain, over_quic) =
-        server.udp_addresses().split_at(server.udp_addresses().len() - usize::from(quic.is_some()));
+        server.udp_addresses().split_at(server.udp_addresses().len() - usize::from(certificate.is_some()));
     let tcp = TcpServer::start(Arc::clone(&service), server.spawner(), plain, connections).context("TCP")?;
     let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
     let announcement =
         over_quic.iter().fold(announcement, |text, at| text.replace(&format!(",{at}"), &format!(", quic {at}")));
     // It does not matter if no program reads the output.
     let _ = print(&format!("{about}{announcement}\n"));
-    let report = match (quic, over_quic) {
-        (Some(quic), &[at]) => {
+    let report = match (certificate, over_quic) {
+        (Some(certificate), &[at]) => {
             let application = Arc::new(OverQuic::new(Arc::clone(&service)));
-            let config = tls::config(&quic.certificate, None, &*application, &Limits::default())?;
+            let config = tls::config(&certificate, None, &*application, &Limits::default())?;
             let over_quic = Quic::new(application, config, Bounds::default());
             let server = over_quic.counts.shown(server)?;
             server.run(&Doors::new(service, over_quic, at))?
