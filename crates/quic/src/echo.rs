@@ -10,6 +10,7 @@
 //! Whatever else comes is reset with [`REFUSED`].
 
 use crate::application::{Application, REFUSED, code_of};
+use crate::by_stream::{Streams, serve_streams};
 use crate::connection::{Connection, RecvStream, SendStream, Unserved};
 use bytes::Bytes;
 use forebay::time::{Nanos, clock};
@@ -48,55 +49,50 @@ impl Application for Echo {
     }
 
     async fn serve(self: Arc<Self>, connection: Connection) {
-        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-            let on = connection.clone();
-            let stream = async move {
-                if let Err(code) = answer(&on, &mut send, &mut receive).await {
-                    // The client may have closed a side itself.
-                    let _ = receive.stop(code);
-                    let _ = send.reset(code);
-                }
-            };
-            // There may be more tasks than streams, so there is room.
-            let _ = connection.spawn(stream);
-        }
+        serve_streams(self, connection).await;
     }
 }
 
-/// Answers what a stream asks for. An error is the code with which to reset the stream.
-async fn answer(connection: &Connection, send: &mut SendStream, receive: &mut RecvStream) -> Result<(), u32> {
-    let mut kind = [0];
-    receive.read_exact(&mut kind).await.map_err(refused)?;
-    match kind[0] {
-        // It reads only after it has written, so the client's window bounds its memory.
-        b'e' => {
-            while let Some(bytes) = receive.read_chunk(usize::MAX).await.map_err(refused)? {
-                send.write_chunk(bytes).await.map_err(refused)?;
+impl Streams for Echo {
+    async fn answer(
+        &self,
+        connection: &Connection,
+        send: &mut SendStream,
+        receive: &mut RecvStream,
+    ) -> Result<(), u32> {
+        let mut kind = [0];
+        receive.read_exact(&mut kind).await.map_err(refused)?;
+        match kind[0] {
+            // It reads only after it has written, so the client's window bounds its memory.
+            b'e' => {
+                while let Some(bytes) = receive.read_chunk(usize::MAX).await.map_err(refused)? {
+                    send.write_chunk(bytes).await.map_err(refused)?;
+                }
             }
-        }
-        b'u' => {
-            let mut count = 0;
-            while let Some(bytes) = receive.read_chunk(usize::MAX).await.map_err(refused)? {
-                count += bytes.len() as u64;
+            b'u' => {
+                let mut count = 0;
+                while let Some(bytes) = receive.read_chunk(usize::MAX).await.map_err(refused)? {
+                    count += bytes.len() as u64;
+                }
+                send.write_all(&count.to_be_bytes()).await.map_err(refused)?;
             }
-            send.write_all(&count.to_be_bytes()).await.map_err(refused)?;
-        }
-        b'r' => {
-            let head = receive.read_to_end(8).await.map_err(refused)?;
-            let [l3, l2, l1, l0, m3, m2, m1, m0] = *head else { return Err(REFUSED) };
-            let [length, micros] = [[l3, l2, l1, l0], [m3, m2, m1, m0]].map(u32::from_be_bytes);
-            let time = Some(Nanos::from_micros(micros.into())).filter(|time| *time <= BURN_MAX).ok_or(REFUSED)?;
-            send.unless_stopped(spend(connection, time)).await.ok_or(REFUSED)??;
-            let mut left = length as usize;
-            while left > 0 {
-                let part = Bytes::from_static(&ZEROS[..left.min(ZEROS.len())]);
-                left -= part.len();
-                send.write_chunk(part).await.map_err(refused)?;
+            b'r' => {
+                let head = receive.read_to_end(8).await.map_err(refused)?;
+                let [l3, l2, l1, l0, m3, m2, m1, m0] = *head else { return Err(REFUSED) };
+                let [length, micros] = [[l3, l2, l1, l0], [m3, m2, m1, m0]].map(u32::from_be_bytes);
+                let time = Some(Nanos::from_micros(micros.into())).filter(|time| *time <= BURN_MAX).ok_or(REFUSED)?;
+                send.unless_stopped(spend(connection, time)).await.ok_or(REFUSED)??;
+                let mut left = length as usize;
+                while left > 0 {
+                    let part = Bytes::from_static(&ZEROS[..left.min(ZEROS.len())]);
+                    left -= part.len();
+                    send.write_chunk(part).await.map_err(refused)?;
+                }
             }
+            _ => return Err(REFUSED),
         }
-        _ => return Err(REFUSED),
+        Ok(())
     }
-    Ok(())
 }
 
 /// The code of a stream that can no longer be read or written.

@@ -8,8 +8,8 @@
 //! decides which connections begin, and handles the events of a [`shard`], which keeps them. A
 //! [`client`] is one connection there, with its [`protocol`] and its [`inbox`], and [`connection`]
 //! is what tasks see of it. [`places`] limits their number. [`echo`] is the application of the
-//! program; [`by_stream`] brings streams to a handler, and [`doors`] has both doors. [`tls`] reads
-//! the certificate and sets the limits of a connection.
+//! program; [`by_stream`] answers each stream by a task, or by a handler, and [`doors`] has both
+//! doors. [`tls`] reads the certificate and sets the limits of a connection.
 
 pub mod application;
 pub mod arguments;
@@ -28,6 +28,7 @@ pub mod shard;
 pub mod tls;
 
 pub use application::{Application, Incoming, Wish};
+pub use by_stream::{Streams, serve_streams};
 pub use connection::{Connection, RecvStream, SendStream};
 pub use doors::Doors;
 pub use programs::{main, serve};
