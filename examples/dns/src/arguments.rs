@@ -181,6 +181,9 @@ impl Arguments {
             }
             pairs.push(pair);
         }
+        if self.quic.address().is_some_and(|address| address.port() == 53) {
+            return Err(anyhow!("--quic: port 53 is for UDP and TCP; allowed: any other (RFC 9250, 4.1.1)"));
+        }
         let quic = self.quic.address().map(|address| format!(",{address}")).unwrap_or_default();
         let listen = format!("{}{quic}", self.listen);
         pairs.push(("listen", &listen));

@@ -4,11 +4,12 @@
 
 use crate::query::{HEADER_BYTES, Query};
 use crate::service::{Asked, Service};
-use forebay::fate::{CLASSES, Ending, Fate};
-use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-use forebay_quic::connection::ReadToEndError;
+use crate::tcp::IDLE;
+use forebay::fate::{CLASSES, Ending, Fate, Status};
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, timeout};
+use forebay_quic::connection::{ReadExactError, ReadToEndError};
 use forebay_quic::quinn_proto::VarInt;
-use forebay_quic::{Application, Connection, RecvStream, SendStream, connection};
+use forebay_quic::{Application, Connection, RecvStream, SendStream, Streams, connection, serve_streams};
 use std::sync::Arc;
 
 /// The longest message (RFC 9250, section 4.2).
@@ -23,14 +24,6 @@ enum Code {
     ExcessiveLoad = 4,
 }
 
-/// A stream gets no answer.
-enum Ended {
-    /// It is reset with this code.
-    Stream(Code),
-    /// The client does not keep to the protocol: its connection is closed.
-    Connection,
-}
-
 /// DNS over QUIC, of one server.
 pub struct OverQuic(Arc<Whole>);
 
@@ -40,42 +33,52 @@ impl OverQuic {
         OverQuic(Arc::new(Whole(service)))
     }
 
-    async fn answer(
+    /// Answers the question of a stream, in the form of a stream.
+    async fn framed_answer(
         &self,
         connection: &Connection,
         send: &mut SendStream,
         receive: &mut RecvStream,
-    ) -> Result<(), Ended> {
-        let message = receive.read_to_end(2 + MESSAGE_MAX).await.map_err(|error| match error {
-            ReadToEndError::TooLong => Ended::Connection,
-            ReadToEndError::Read(_) => Ended::Stream(Code::Cancelled),
-        })?;
-        let question = question_of(&message).ok_or(Ended::Connection)?.to_vec();
+    ) -> Result<Vec<u8>, Code> {
+        // A client that leaves a stream open would keep it for ever.
+        let question = timeout(IDLE, question(receive)).await.unwrap_or(Err(Code::Protocol))?;
         let served = connection.serve(&self.0, question, MESSAGE_MAX);
-        let answer = match send.unless_stopped(served).await {
-            Some(Ok(answer)) if answer.is_empty() => return Err(Ended::Stream(Code::Internal)),
-            Some(Ok(answer)) => answer,
-            Some(Err(connection::Unserved::As(Fate::Malformed))) => return Err(Ended::Connection),
-            Some(Err(connection::Unserved::As(fate))) => return Err(Ended::Stream(code_of(fate))),
-            Some(Err(connection::Unserved::ConnectionLost(_))) | None => return Err(Ended::Stream(Code::Cancelled)),
-        };
-        let length = (answer.len() as u16).to_be_bytes();
-        // If the client is gone, no answer is missed.
-        let _ = send.write_chunk([&length[..], &answer].concat().into()).await;
-        Ok(())
+        let answer = send.unless_stopped(served).await.ok_or(Code::Cancelled)?.map_err(|unserved| match unserved {
+            connection::Unserved::As(fate) => code_of(fate),
+            connection::Unserved::ConnectionLost(_) => Code::Cancelled,
+        })?;
+        if answer.is_empty() {
+            return Err(Code::Internal);
+        }
+        Ok([&(answer.len() as u16).to_be_bytes()[..], &answer].concat())
     }
 }
 
-/// The question in a whole stream: after its length, alone, and with the ID 0.
-fn question_of(message: &[u8]) -> Option<&[u8]> {
-    let (length, question) = message.split_first_chunk()?;
-    let fits = usize::from(u16::from_be_bytes(*length)) == question.len() && question.len() >= HEADER_BYTES;
-    let keeps_alive = || Query::parse(question).is_ok_and(|query| query.edns.is_some_and(|edns| edns.keepalive));
-    (fits && question[..2] == [0, 0] && !keeps_alive()).then_some(question)
+/// Reads the question of a stream: after its length, alone, and with the ID 0.
+async fn question(receive: &mut RecvStream) -> Result<Vec<u8>, Code> {
+    let mut length = [0; 2];
+    receive.read_exact(&mut length).await.map_err(|error| match error {
+        ReadExactError::FinishedEarly(_) => Code::Protocol,
+        ReadExactError::Read(_) => Code::Cancelled,
+    })?;
+    let length = u16::from_be_bytes(length).into();
+    let question = receive.read_to_end(length).await.map_err(|error| match error {
+        ReadToEndError::TooLong => Code::Protocol,
+        ReadToEndError::Read(_) => Code::Cancelled,
+    })?;
+    if question.len() == length && is_question(&question) { Ok(question) } else { Err(Code::Protocol) }
+}
+
+/// Whether a message has the ID 0, and nothing that belongs to TCP.
+fn is_question(message: &[u8]) -> bool {
+    let keeps_alive = || Query::parse(message).is_ok_and(|query| query.edns.is_some_and(|edns| edns.keepalive));
+    message.len() >= HEADER_BYTES && message[..2] == [0, 0] && !keeps_alive()
 }
 
 fn code_of(fate: Fate) -> Code {
-    match fate.status().map(forebay::fate::Status::ending) {
+    match fate.status().map(Status::ending) {
+        // It is an answer, which no client may send.
+        _ if fate == Fate::Malformed => Code::Protocol,
         Some(Ending::Shed) => Code::ExcessiveLoad,
         _ => Code::Internal,
     }
@@ -87,22 +90,28 @@ impl Application for OverQuic {
     }
 
     async fn serve(self: Arc<Self>, connection: Connection) {
-        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-            let (own, on) = (Arc::clone(&self), connection.clone());
-            let stream = async move {
-                match own.answer(&on, &mut send, &mut receive).await {
-                    Ok(()) => {}
-                    Err(Ended::Connection) => on.close(VarInt::from_u32(Code::Protocol as u32), b""),
-                    Err(Ended::Stream(code)) => {
-                        // The client may have closed a side itself.
-                        let _ = receive.stop(code as u32);
-                        let _ = send.reset(code as u32);
-                    }
+        serve_streams(self, connection).await;
+    }
+}
+
+impl Streams for OverQuic {
+    async fn answer(
+        &self,
+        connection: &Connection,
+        send: &mut SendStream,
+        receive: &mut RecvStream,
+    ) -> Result<(), u32> {
+        match self.framed_answer(connection, send, receive).await {
+            // If the client is gone, it misses no answer.
+            Ok(answer) => drop(send.write_chunk(answer.into()).await),
+            Err(code) => {
+                if code == Code::Protocol {
+                    connection.close(VarInt::from_u32(code as u32), b"");
                 }
-            };
-            // There may be more tasks than streams, so there is room.
-            let _ = connection.spawn(stream);
+                return Err(code as u32);
+            }
         }
+        Ok(())
     }
 }
 
@@ -125,8 +134,11 @@ impl Handler for Whole {
         self.0.answer(query, request.peer().ip(), padded, MESSAGE_MAX, reply).await;
     }
 
+    /// What has failed gets no answer: a code ends its stream.
     fn refuse(&self, request: Request<'_, Asked>, unserved: Unserved, reply: &mut Reply<'_>) {
-        self.0.refuse(request, unserved, reply);
+        if unserved.status == Status::Refused {
+            self.0.refuse(request, unserved, reply);
+        }
     }
 }
 
@@ -134,34 +146,49 @@ impl Handler for Whole {
 mod tests {
     use super::*;
     use crate::answer::tests::{DO, question};
+    use crate::query::Rcode;
+    use crate::service::tests::service;
     use domain::base::iana::Rtype;
+    use forebay::time::{Nanos, clock};
 
-    // Is a message a question only after its own length, alone, with the ID 0, and without what
-    // belongs to TCP?
+    // Is a message a question only with the ID 0, and without what belongs to TCP?
     #[test]
-    fn a_stream_has_one_question() {
+    fn a_question_has_nothing_of_other_transports() {
         let mut asked = question("a.test", Rtype::A, DO);
+        assert!(!is_question(&asked));
         asked[..2].fill(0);
-        let framed = |length: usize, asked: &[u8]| [&(length as u16).to_be_bytes()[..], asked].concat();
-        assert_eq!(question_of(&framed(asked.len(), &asked)), Some(&asked[..]));
-        for (length, bytes) in [(asked.len() - 1, &asked[..]), (asked.len() + 1, &asked), (3, &[0; 3]), (0, &[])] {
-            assert_eq!(question_of(&framed(length, bytes)), None, "{length}");
-        }
-        assert_eq!(question_of(&[0]), None);
-        let mut named = asked.clone();
-        named[1] = 1;
-        assert_eq!(question_of(&framed(named.len(), &named)), None);
+        assert!(is_question(&asked));
+        assert!(is_question(&asked[..HEADER_BYTES]), "what is no question gets an answer that says so");
+        assert!(!is_question(&asked[..HEADER_BYTES - 1]) && !is_question(&[]));
         // The OPT record ends the message, and has no options yet.
-        let mut kept = [&asked[..], &[0, 11, 0, 0]].concat();
-        let at = asked.len() - 1;
-        kept[at] = 4;
-        assert_eq!(question_of(&framed(kept.len(), &kept)), None);
+        for (option, fits) in [(10, true), (11, false)] {
+            let data: &[u8] = if option == 10 { b"abcdefgh" } else { b"" };
+            let mut longer = [&asked[..], &[0, option, 0, data.len() as u8], data].concat();
+            longer[asked.len() - 1] = 4 + data.len() as u8;
+            assert_eq!(is_question(&longer), fits, "{option}");
+        }
     }
 
     // Is each end that the protocol knows told by its code?
     #[test]
     fn a_fate_has_its_code() {
-        assert_eq!([Fate::ShedWaited, Fate::ShedQueueFull].map(code_of), [Code::ExcessiveLoad; 2]);
-        assert_eq!([Fate::Failed, Fate::Refused].map(code_of), [Code::Internal; 2]);
+        assert_eq!([Fate::ShedWaited, Fate::ShedQueueFull, Fate::ShedDraining].map(code_of), [Code::ExcessiveLoad; 3]);
+        assert_eq!([Fate::Failed, Fate::Stalled, Fate::Refused].map(code_of), [Code::Internal; 3]);
+        assert_eq!(code_of(Fate::Malformed), Code::Protocol);
+    }
+
+    // Does a client hear in an answer what is wrong with its question, and by a code that the
+    // server has failed?
+    #[test]
+    fn only_what_is_refused_is_answered() {
+        let (whole, asked) = (Whole(Arc::new(service(None))), question("a.test", Rtype::A, DO));
+        let local = ([127, 0, 0, 1], 53).into();
+        let arrival = Arrival::new(&asked, local, local, clock::instant(Nanos::ZERO));
+        for (status, length) in [(Status::Refused, HEADER_BYTES), (Status::Failed, 0), (Status::Stalled, 0)] {
+            let (mut buffer, ticket) = ([0; 512], Some(Err(Rcode::NotImp)));
+            let mut reply = Reply::new(&mut buffer);
+            whole.refuse(Request::new(&arrival, &ticket), Unserved::new(status), &mut reply);
+            assert_eq!(reply.bytes().len(), length, "{status:?}");
+        }
     }
 }

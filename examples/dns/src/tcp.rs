@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 /// How long a connection may stay without a whole message, or without reading an answer: some
 /// seconds, as in RFC 7766, 6.2.3.
-const IDLE: Nanos = Nanos::from_secs(10);
+pub(crate) const IDLE: Nanos = Nanos::from_secs(10);
 
 /// The same time if more than half of the connections are in use, because other clients want one.
 const IDLE_WHEN_BUSY: Nanos = Nanos::from_secs(1);

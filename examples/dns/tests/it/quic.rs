@@ -1,18 +1,22 @@
 //! Does the server answer over QUIC as over UDP, and as RFC 9250 has it?
 
-use crate::served::{A, TXT, essence, over_udp, question};
+use crate::served::{A, TXT, essence, over_udp, question, stop};
 use crate::support::{Server, example_zone, free_port, have, output};
 use quic_client::{ONE_DATAGRAM, RSA, client_config, client_of, patient, run, with_certificate};
-use quinn::{Connection, ConnectionError, Endpoint, ReadToEndError};
+use quinn::{Connection, ConnectionError, Endpoint, ReadError, ReadToEndError};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 const PAGE: &str = include_str!("../../README.md");
 
 /// The option of padding, of three zeros.
 const PADDING: &[u8] = b"\0\x0c\0\x03\0\0\0";
+
+/// Signatures that are asked for at once: no more than a client may have streams open.
+const HEAVY: usize = 60;
 
 /// A server with further arguments that has a certificate, made by the README's command, and the
 /// certificate's folder. `None` without `openssl`.
@@ -119,28 +123,160 @@ fn padded_questions_get_padded_answers() {
     });
 }
 
-// Does a client learn that it does not keep to the protocol?
+/// The code with which the server has closed the connection.
+async fn closed(connection: &Connection) -> u64 {
+    match patient(connection.closed()).await {
+        ConnectionError::ApplicationClosed(close) => close.error_code.into(),
+        why => panic!("{why}"),
+    }
+}
+
+/// The code with which the server has reset a stream.
+fn reset<T>(read: &Result<T, ReadToEndError>) -> Option<u64> {
+    match read {
+        Err(ReadToEndError::Read(ReadError::Reset(code))) => Some((*code).into()),
+        _ => None,
+    }
+}
+
+// Does a client learn that it does not keep to the protocol, also if it leaves its stream open?
 #[test]
 fn who_breaks_the_protocol_is_told() {
     let Some((server, dir)) = start(&example_zone(), &[]) else { return };
     let asked = |id| question(id, "www.example.test", A, None);
-    let twice = [framed(&asked(0)), framed(&asked(0))].concat();
-    let longer = [&[0, 99][..], &asked(0)].concat();
+    let right = framed(&asked(0));
+    let shorter = [&(right.len() as u16 - 3).to_be_bytes()[..], &asked(0)].concat();
+    let longer = [&(right.len() as u16 - 1).to_be_bytes()[..], &asked(0)].concat();
     let keeps_alive = framed(&question(0, "www.example.test", A, Some(b"\0\x0b\0\0")));
     let mut reply = asked(0);
     reply[2] |= 0x80;
-    for wrong in [framed(&asked(1)), twice, longer, keeps_alive, framed(&reply), Vec::new(), vec![0; 70_000]] {
+    let twice = [&right[..], &right].concat();
+    let (named, reply, short) = (framed(&asked(1)), framed(&reply), framed(&[0; 11]));
+    let whole = [&named, &keeps_alive, &reply, &short, &shorter, &longer, &twice, &vec![0], &vec![], &vec![0; 70_000]];
+    for (wrong, ends) in whole.into_iter().map(|wrong| (wrong, true)).chain([(&shorter, false), (&twice, false)]) {
         run(async {
             let (_client, connection) = connect(&server, &dir).await;
-            let _ = exchange(&connection, &wrong).await;
-            let why = patient(connection.closed()).await;
-            assert!(
-                matches!(&why, ConnectionError::ApplicationClosed(close) if close.error_code == 2_u32.into()),
-                "{why} for {:?}",
-                &wrong[..wrong.len().min(40)]
-            );
+            let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+            // The connection may end before all is sent.
+            let _ = send.write_all(wrong).await;
+            if ends {
+                let _ = send.finish();
+            }
+            assert_eq!(closed(&connection).await, 2, "{:?}", &wrong[..wrong.len().min(40)]);
         });
     }
+}
+
+// Is a stream that its client leaves open given up, while others of its connection are answered?
+#[test]
+fn a_question_must_end() {
+    let Some((server, dir)) = start(&example_zone(), &[]) else { return };
+    let message = question(0, "www.example.test", A, None);
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+        send.write_all(&framed(&message)).await.expect("it is open");
+        assert_eq!(ask(&connection, &message).await, over_udp(&server, &message));
+        assert_eq!(closed(&connection).await, 2);
+    });
+}
+
+// Does a stream that its client takes back end with the code of that, and leave its connection?
+#[test]
+fn what_is_taken_back_ends_as_cancelled() {
+    let Some((server, dir)) = start(&example_zone(), &[]) else { return };
+    let message = question(0, "www.example.test", A, None);
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+        send.write_all(&framed(&message)[..9]).await.expect("it is open");
+        send.reset(3_u32.into()).expect("it is open");
+        assert_eq!(reset(&patient(receive.read_to_end(1)).await), Some(3));
+        assert_eq!(ask(&connection, &message).await, over_udp(&server, &message));
+    });
+}
+
+/// A question for a signature that no other one needs.
+fn heavy(number: usize) -> Vec<u8> {
+    signed(question(0, &format!("n{number}.star.example.test"), TXT, Some(b"")))
+}
+
+/// Asks these questions at once. Returns their results in the order in which their streams end.
+async fn race(
+    connection: &Connection,
+    messages: impl Iterator<Item = Vec<u8>>,
+) -> Vec<(usize, Result<Vec<u8>, ReadToEndError>)> {
+    let mut running = JoinSet::new();
+    for (number, message) in messages.enumerate() {
+        let connection = connection.clone();
+        running.spawn(async move { (number, exchange(&connection, &framed(&message)).await) });
+    }
+    let mut ended = Vec::new();
+    while let Some(end) = patient(running.join_next()).await {
+        ended.push(end.expect("no panic"));
+    }
+    ended
+}
+
+// Do light questions overtake signatures of the same connection, under one policy?
+#[test]
+fn light_questions_overtake_signatures() {
+    let arguments = ["--sign", "rsa2048", "--policy", "levels", "--set", "workers=1"];
+    let Some((server, dir)) = start(&example_zone(), &arguments) else { return };
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        let light = question(0, "www.example.test", A, None);
+        let ended = race(&connection, (0..HEAVY).map(heavy).chain([light])).await;
+        let place = ended.iter().position(|(number, _)| *number == HEAVY).expect("it is among them");
+        assert!(place < HEAVY / 4, "{place} signatures came first");
+        assert!(ended.iter().all(|(_, answer)| answer.is_ok()));
+    });
+}
+
+// Is a question that overload ends told by the code of that, and does its connection stay?
+#[test]
+fn what_is_shed_ends_as_load() {
+    let arguments = ["--sign", "rsa2048", "--set", "workers=1", "--set", "max-wait=1ms"];
+    let Some((server, dir)) = start(&example_zone(), &arguments) else { return };
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        let ended = race(&connection, (0..HEAVY).map(heavy)).await;
+        let codes: Vec<_> = ended.iter().filter(|(_, end)| end.is_err()).map(|(_, end)| reset(end)).collect();
+        assert!(!codes.is_empty() && codes.iter().all(|code| *code == Some(4)), "{codes:?}");
+        // On a busy machine this one may be shed too.
+        let light = framed(&question(0, "www.example.test", A, None));
+        patient(async { while exchange(&connection, &light).await.is_err() {} }).await;
+    });
+}
+
+// Is no signature made that its client wants no more?
+#[test]
+fn what_is_stopped_is_not_signed() {
+    let Some((server, dir)) = start(&example_zone(), &["--sign", "rsa2048", "--set", "workers=1"]) else { return };
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        for number in 0..HEAVY {
+            let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+            send.write_all(&framed(&heavy(number))).await.expect("it is open");
+            send.finish().expect("it is open");
+            receive.stop(3_u32.into()).expect("it is open");
+        }
+        ask(&connection, &heavy(HEAVY)).await;
+        let made = server.metric("dns_signatures_made_total");
+        assert!(made < HEAVY as f64 / 4.0, "{made}");
+    });
+}
+
+// Does a server that ends say that there is no error?
+#[test]
+fn a_server_that_ends_says_no_error() {
+    let Some((mut server, dir)) = start(&example_zone(), &[]) else { return };
+    run(async {
+        let (_client, connection) = connect(&server, &dir).await;
+        ask(&connection, &question(0, "www.example.test", A, None)).await;
+        stop(&mut server);
+        assert_eq!(closed(&connection).await, 0);
+    });
 }
 
 // Does the README's line get its answer, also from a client that looks at the certificate?

@@ -116,7 +116,7 @@ fn what_is_no_question_is_answered_with_why_or_not_at_all() {
 }
 
 /// Stops the server; returns its summary of the datagrams.
-fn stop(server: &mut Server) -> String {
+pub(crate) fn stop(server: &mut Server) -> String {
     signal(&server.process, Signal::SIGTERM);
     let mut ended = None;
     let mut has_ended = || {
@@ -203,14 +203,7 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
         stream.write_all(&framed(&signed)).expect("sent");
         read(&mut stream);
     });
-    let metric = |name: &str| {
-        let mut page = String::new();
-        let mut endpoint = TcpStream::connect(server.admin).expect("connected");
-        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
-        endpoint.read_to_string(&mut page).expect("text");
-        let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
-        line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")
-    };
+    let metric = |name: &str| server.metric(name);
     assert_eq!((metric("dns_signatures_made_total"), metric("dns_tcp_messages_total")), (1.0, 2.0));
     let by_workers = metric("forebay_spawned_total{result=\"finished\"}");
     assert_eq!(by_workers, 2.0, "messages over TCP are answered by the workers");
@@ -346,6 +339,8 @@ fn wrong_arguments_are_named() {
         (&["--zone", &zone, "--listen", "127.0.0.1:1,here:2"], "listen"),
         (&["--zone", &zone, "--policy", "best"], "policy"),
         (&["--zone", &zone, "--sign", "p256", "--key-dir", "/nowhere"], "--key-dir /nowhere: No such file"),
+        (&["--zone", &zone, "--quic", "127.0.0.1:53", "--cert", "x", "--key", "x"], "--quic: port 53 "),
+        (&["--zone", &zone, "--quic", "127.0.0.1:0", "--cert", "/nowhere", "--key", "x"], "--cert /nowhere: "),
         (&["--zone", &zone, "--cookie-secret", "/nowhere"], "--cookie-secret /nowhere: No such file"),
     ] {
         let (code, said) = ended(arguments);

@@ -2,8 +2,8 @@
 
 use ::support::skip::skip;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -93,6 +93,16 @@ impl Server {
     /// The log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("text")
+    }
+
+    /// The value of the metric whose line begins so.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let mut page = String::new();
+        let mut endpoint = TcpStream::connect(self.admin).expect("connected");
+        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        endpoint.read_to_string(&mut page).expect("text");
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+        line.rsplit(' ').next().expect("a value").parse().expect("a number")
     }
 
     /// A socket that sends to the server.
