@@ -61,7 +61,7 @@ async fn question(receive: &mut RecvStream) -> Result<Vec<u8>, Code> {
         ReadExactError::FinishedEarly(_) => Code::Protocol,
         ReadExactError::Read(_) => Code::Cancelled,
     })?;
-    let length = u16::from_be_bytes(length).into();
+    let length = usize::from(u16::from_be_bytes(length));
     let question = receive.read_to_end(length).await.map_err(|error| match error {
         ReadToEndError::TooLong => Code::Protocol,
         ReadToEndError::Read(_) => Code::Cancelled,

@@ -2,6 +2,7 @@
 
 use crate::served::{A, TXT, essence, over_udp, question, stop};
 use crate::support::{Server, example_zone, free_port, have, output};
+use forebay::time::{Nanos, clock};
 use quic_client::{ONE_DATAGRAM, RSA, client_config, client_of, patient, run, with_certificate};
 use quinn::{Connection, ConnectionError, Endpoint, ReadError, ReadToEndError};
 use std::fs;
@@ -14,6 +15,9 @@ const PAGE: &str = include_str!("../../README.md");
 
 /// The option of padding, of three zeros.
 const PADDING: &[u8] = b"\0\x0c\0\x03\0\0\0";
+
+/// The time in which a question must be whole.
+const WHOLE_WITHIN: Nanos = Nanos::from_secs(10);
 
 /// Signatures that are asked for at once: no more than a client may have streams open.
 const HEAVY: usize = 60;
@@ -156,6 +160,7 @@ fn who_breaks_the_protocol_is_told() {
     for (wrong, ends) in whole.into_iter().map(|wrong| (wrong, true)).chain([(&shorter, false), (&twice, false)]) {
         run(async {
             let (_client, connection) = connect(&server, &dir).await;
+            let began = clock::now();
             let (mut send, _receive) = connection.open_bi().await.expect("a stream");
             // The connection may end before all is sent.
             let _ = send.write_all(wrong).await;
@@ -163,6 +168,7 @@ fn who_breaks_the_protocol_is_told() {
                 let _ = send.finish();
             }
             assert_eq!(closed(&connection).await, 2, "{:?}", &wrong[..wrong.len().min(40)]);
+            assert!(clock::now().minus(began) < WHOLE_WITHIN, "what comes is enough to know");
         });
     }
 }
@@ -174,10 +180,12 @@ fn a_question_must_end() {
     let message = question(0, "www.example.test", A, None);
     run(async {
         let (_client, connection) = connect(&server, &dir).await;
+        let began = clock::now();
         let (mut send, _receive) = connection.open_bi().await.expect("a stream");
         send.write_all(&framed(&message)).await.expect("it is open");
         assert_eq!(ask(&connection, &message).await, over_udp(&server, &message));
         assert_eq!(closed(&connection).await, 2);
+        assert!(clock::now().minus(began) >= WHOLE_WITHIN);
     });
 }
 
@@ -188,10 +196,15 @@ fn what_is_taken_back_ends_as_cancelled() {
     let message = question(0, "www.example.test", A, None);
     run(async {
         let (_client, connection) = connect(&server, &dir).await;
-        let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
-        send.write_all(&framed(&message)[..9]).await.expect("it is open");
-        send.reset(3_u32.into()).expect("it is open");
-        assert_eq!(reset(&patient(receive.read_to_end(1)).await), Some(3));
+        for has_come in [false, true] {
+            let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+            send.write_all(&framed(&message)[..9]).await.expect("it is open");
+            if has_come {
+                ask(&connection, &message).await;
+            }
+            send.reset(3_u32.into()).expect("it is open");
+            assert_eq!(reset(&patient(receive.read_to_end(1)).await), Some(3));
+        }
         assert_eq!(ask(&connection, &message).await, over_udp(&server, &message));
     });
 }
