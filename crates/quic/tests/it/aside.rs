@@ -132,7 +132,7 @@ async fn crowd(server: &Server, signature: f64) {
 // once its client has repeated what was lost?
 #[test]
 fn a_stream_goes_on_after_overload() {
-    let computes = ["--policy", "levels", "--compute-here", "100000"];
+    let computes = ["--policy", "levels", "--compute-here", "10000000"];
     let Some(server) = start(&[&computes[..], &["--max-wait", "300ms"]].concat(), RSA) else { return };
     let mut clients: Vec<_> = (0..12).map(|_| Raw::new(&server, ONE_DATAGRAM)).collect();
     for client in &mut clients {
