@@ -11,7 +11,9 @@ pub use transport::{Both, Receiving, Sending, Transport};
 use bytes::Bytes;
 use forebay_quic::Connection;
 use forebay_quic::quinn_proto::TransportConfig;
+use futures_util::future::{Either, select};
 use http::Request;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// The application protocol, for [`Application::protocols`](forebay_quic::Application::protocols).
@@ -34,14 +36,31 @@ pub fn configure(limits: &mut TransportConfig) {
 /// own, and ends with the connection.
 ///
 /// A request that is not valid is answered as [`h3`] does. A client that breaks the protocol loses
-/// its connection.
+/// its connection. If the server [stops](Connection::stopping), the client learns which requests it
+/// may send elsewhere (GOAWAY, RFC 9114, section 5.2). The others are answered.
 pub async fn serve<F>(connection: &Connection, answer: impl Fn(Request<()>, Stream) -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let Ok(mut requests) = h3::server::builder().build(Transport::new(connection.clone())).await else { return };
     let answer = Arc::new(answer);
-    while let Ok(Some(resolver)) = requests.accept().await {
+    let mut stopping = pin!(connection.stopping());
+    loop {
+        let accepted = match select(pin!(requests.accept()), stopping.as_mut()).await {
+            Either::Left((accepted, _)) => Some(accepted),
+            Either::Right(_) => None,
+        };
+        let resolver = match accepted {
+            Some(Ok(Some(resolver))) => resolver,
+            Some(Err(_)) => return,
+            // The client wants nothing more.
+            Some(Ok(None)) => break,
+            None => {
+                // The number is that of the first request that is not served.
+                let _ = requests.shutdown(1).await;
+                break;
+            }
+        };
         let answer = Arc::clone(&answer);
         let task = async move {
             // Its headers may come in parts. Meanwhile others are accepted.
@@ -52,4 +71,6 @@ where
         // There may be more tasks than streams, so there is room.
         let _ = connection.spawn(task);
     }
+    // Without `requests`, the connection would be closed before the last answers have left.
+    connection.closed().await;
 }

@@ -1,6 +1,8 @@
 //! Does h3's client, over quinn, get its answers?
 
 use bytes::{Buf, Bytes};
+use forebay::server::Running;
+use forebay::{Admitted, checkpoint};
 use forebay_http3::{PROTOCOL, Stream};
 use forebay_quic::quinn_proto::TransportConfig;
 use forebay_quic::tls::{self, Certificate, Limits};
@@ -13,6 +15,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use support::skip::skip;
 
 const PAGE: &str = include_str!("../README.md");
@@ -55,11 +59,9 @@ async fn asking<F: Future<Output = ()>>(server: SocketAddr, dir: &Path, work: im
     let connection =
         patient(endpoint.connect(server, "localhost").expect("a local address")).await.expect("a handshake");
     let (mut driver, client) = patient(h3::client::new(h3_quinn::Connection::new(connection))).await.expect("HTTP/3");
-    let (drives, works) = (std::future::poll_fn(|context| driver.poll_close(context)), work(client));
-    tokio::select! {
-        why = drives => panic!("{why}"),
-        () = works => {}
-    }
+    let drives = tokio::spawn(async move { std::future::poll_fn(|context| driver.poll_close(context)).await });
+    work(client).await;
+    drives.abort();
 }
 
 /// The status, the body and the trailers of an answer.
@@ -104,6 +106,14 @@ fn a_heavy_request_holds_up_no_light_one() {
     }));
 }
 
+/// A server of `application`, and the folder of its certificate.
+fn serving(application: impl Application) -> Option<(Running, tempfile::TempDir)> {
+    let dir = with_certificate(PAGE, RSA)?;
+    let certificate = Certificate::read(&dir.path().join("cert.pem"), &dir.path().join("key.pem")).expect("one");
+    let config = tls::config(&Arc::new(certificate), None, &application, &Limits::default()).expect("no authorities");
+    Some((forebay::Server::for_tests(Quic::new(Arc::new(application), config, Bounds::default())), dir))
+}
+
 /// Sends back each body, and its length as a trailer.
 struct Echo;
 
@@ -140,10 +150,7 @@ async fn echo(request: Request<()>, mut stream: Stream) {
 // Do bodies of any length go both ways, many at once? Does a request whose task panics end alone?
 #[test]
 fn bodies_and_trailers_go_both_ways() {
-    let Some(dir) = with_certificate(PAGE, RSA) else { return };
-    let certificate = Certificate::read(&dir.path().join("cert.pem"), &dir.path().join("key.pem")).expect("one");
-    let config = tls::config(&Arc::new(certificate), None, &Echo, &Limits::default()).expect("no authorities");
-    let server = forebay::Server::for_tests(Quic::new(Arc::new(Echo), config, Bounds::default()));
+    let Some((server, dir)) = serving(Echo) else { return };
     run(asking(server.address, dir.path(), async |client: Client| {
         let asked = [0, 1, 1_000, 300_000, 2_000_000].map(|length| {
             let body = (0..length).map(|byte| byte as u8).collect::<Vec<_>>();
@@ -166,4 +173,73 @@ fn bodies_and_trailers_go_both_ways() {
         assert!(failed.await.expect("no panic"));
     }));
     assert_eq!(server.stop().expect("it served to the end").totals.fates.failed, 1);
+}
+
+/// Answers once the client knows that the server stops. Counts the steps: it computes, and the
+/// client knows.
+struct Computes(Arc<AtomicUsize>);
+
+impl Application for Computes {
+    fn protocols(&self) -> Vec<String> {
+        vec![PROTOCOL.to_owned()]
+    }
+
+    fn configure(&self, limits: &mut TransportConfig) {
+        forebay_http3::configure(limits);
+    }
+
+    async fn serve(self: Arc<Self>, connection: Connection) {
+        let on = connection.clone();
+        let answer = move |_, mut stream: Stream| {
+            let (on, own) = (on.clone(), Arc::clone(&self));
+            async move {
+                let computes = async move {
+                    own.0.fetch_max(1, Ordering::SeqCst);
+                    while own.0.load(Ordering::SeqCst) < 2 {
+                        checkpoint().await;
+                    }
+                };
+                if on.begin(Admitted::new(()), computes).await.is_err() {
+                    return;
+                }
+                // The client takes back what it asks to learn of the stop.
+                let _ = stream.send_response(Response::new(())).await;
+                let _ = stream.send_data(Bytes::from_static(&[b'a'; 5_000])).await;
+                let _ = stream.finish().await;
+            }
+        };
+        forebay_http3::serve(&connection, answer).await;
+    }
+}
+
+// A server stops while it computes an answer. Does the client learn that it is to send no more, and
+// does it still get the answer?
+#[test]
+fn a_stop_answers_what_has_begun() {
+    let steps = Arc::new(AtomicUsize::new(0));
+    let Some((server, dir)) = serving(Computes(Arc::clone(&steps))) else { return };
+    run(asking(server.address, dir.path(), async |mut client: Client| {
+        let asked = tokio::spawn(ask(client.clone(), "/", Vec::new()));
+        let wait = || tokio::time::sleep(Duration::from_millis(5));
+        patient(async {
+            while steps.load(Ordering::SeqCst) == 0 {
+                wait().await;
+            }
+        })
+        .await;
+        let stop = std::thread::spawn(|| server.stop());
+        let request = || Request::get("https://localhost/").body(()).expect("it is valid");
+        patient(async {
+            while client.send_request(request()).await.is_ok() {
+                wait().await;
+            }
+        })
+        .await;
+        assert!(!asked.is_finished(), "its connection is closed");
+        steps.store(2, Ordering::SeqCst);
+        let (status, body, _) = asked.await.expect("no panic");
+        assert_eq!((status.as_u16(), body), (200, vec![b'a'; 5_000]));
+        let fates = stop.join().expect("no panic").expect("it served to the end").totals.fates;
+        assert_eq!((fates.failed, fates.shed_draining), (0, 0), "{fates:?}");
+    }));
 }

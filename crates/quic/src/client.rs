@@ -95,6 +95,7 @@ impl Client {
         let Some(shared) = self.shared().map(Arc::clone) else { return false };
         let until = clock::now().plus(application.here());
         let mut is_left = true;
+        let mut goes_on = GoesOn { link: &shared.link, is_done: false };
         let next = shared.lock().crowd.pop_first();
         shared.link.here(|| next.into_iter().for_each(|(_, waiting)| waiting.wake()));
         for _ in 0..ROUNDS {
@@ -120,10 +121,20 @@ impl Client {
                 break;
             }
         }
-        if self.tasks.as_ref().is_some_and(Tasks::are_over) {
-            shared.link.here(|| shared.close(VarInt::from_u32(0), b""));
-        }
+        goes_on.is_done = true;
         is_left || !shared.lock().crowd.is_empty()
+    }
+
+    /// Closes the connection if nothing is left to do for it. Returns whether it was open.
+    pub fn finish(&self) -> bool {
+        let Some(shared) = self.shared().filter(|shared| shared.lock().lost.is_none()) else { return false };
+        let reason = match &self.tasks {
+            _ if shared.is_finished() => &b"the server stops"[..],
+            Some(tasks) if tasks.are_over() => b"",
+            _ => return false,
+        };
+        shared.link.here(|| shared.close(VarInt::from_u32(0), reason));
+        true
     }
 
     /// Lets the timer of the connection fire.
@@ -158,6 +169,20 @@ impl Client {
     pub fn answer(&self, out: &mut Out<'_>) {
         if let Some(protocol) = self.protocol.as_ref().filter(|protocol| !protocol.answer.is_empty()) {
             let _ = out.send(self.peer, Transmit::new(&protocol.answer).from(self.local));
+        }
+    }
+}
+
+/// If a task panics, this lets another event of the shard go on without that task.
+struct GoesOn<'g> {
+    link: &'g Link,
+    is_done: bool,
+}
+
+impl Drop for GoesOn<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.link.wake_shard();
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::connection::shared::Shared;
 use crate::connection::wake::Link;
 use crate::ids::{Ids, Named, Routes};
 use crate::inbox::{Datagram, Inbox, now};
-use quinn_proto::{ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, ServerConfig, VarInt};
+use quinn_proto::{ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, ServerConfig};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -105,10 +105,10 @@ impl Protocol {
         self.connection.as_ref().map(|(_, shared)| shared)
     }
 
-    /// Closes the connection, because the server stops.
-    pub fn close(&self) {
+    /// Lets the tasks of the connection know that the server stops.
+    pub fn stop(&self) {
         if let Some(shared) = self.shared() {
-            shared.link.here(|| shared.close(VarInt::from_u32(0), b"the server stops"));
+            shared.link.here(|| shared.stop());
         }
     }
 

@@ -145,7 +145,7 @@ impl<A: Application> Shard<A> {
             protocol.receive(datagram);
         }
         if is_closing {
-            protocol.close();
+            protocol.stop();
         }
         let (waits, begins) = (!client.inbox.is_empty(), protocol.shared().is_some());
         client.protocol = Some(protocol);
@@ -199,16 +199,21 @@ impl<A: Application> Shard<A> {
     /// then the timer is set.
     pub fn drive(&mut self, place: u16, out: &mut Out<'_>) {
         let Some(client) = self.clients.get_mut(usize::from(place)).and_then(Option::as_mut) else { return };
-        let mut goes_on = GoesOn { place, out: &mut *out, is_done: false };
         let is_left = client.react(&self.maker.application);
-        goes_on.is_done = true;
-        drop(goes_on);
         let Some(protocol) = &mut client.protocol else { return };
         if protocol.settle() {
             return self.remove(place, out);
         }
         client.send(now(), out);
+        // What the tasks have written leaves before the end.
+        if client.finish() {
+            client.send(now(), out);
+        }
         let due = client.shared().and_then(|shared| shared.lock().connection.poll_timeout());
+        // While the server stops, no timer fires.
+        if is_left && self.is_closing {
+            client.link.wake_shard();
+        }
         let again = is_left.then(|| now() + AGAIN);
         let due = due.into_iter().chain(again).min();
         if due != client.due {
@@ -225,31 +230,15 @@ impl<A: Application> Shard<A> {
         let _ = out.at(place.into(), None);
     }
 
-    /// Closes all connections, and accepts no new ones.
+    /// Closes all connections whose requests are over, and accepts no new ones.
     pub fn close(&mut self, out: &mut Out<'_>) {
         self.is_closing = true;
         self.door.set_server_config(None);
         for place in 0..self.clients.len() as u16 {
             if let Some(protocol) = self.client_mut(place).and_then(|client| client.protocol.as_mut()) {
-                protocol.close();
+                protocol.stop();
                 self.drive(place, out);
             }
-        }
-    }
-}
-
-/// If a task panics, this lets a timer of the connection fire at once, whose event goes on without
-/// that task.
-struct GoesOn<'g, 'o> {
-    place: u16,
-    out: &'g mut Out<'o>,
-    is_done: bool,
-}
-
-impl Drop for GoesOn<'_, '_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            let _ = self.out.at(self.place.into(), now());
         }
     }
 }

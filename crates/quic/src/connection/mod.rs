@@ -40,7 +40,8 @@ use std::time::Duration;
 /// [`forebay::handler::sleep`] or a channel.
 ///
 /// A handle may be given to other threads. The connection is closed when its last task has ended,
-/// whether or not there are handles. When it has ended in another way, its tasks learn that from
+/// whether or not there are handles. Before, what the tasks have written is sent, as far as the
+/// congestion window allows. When it has ended in another way, its tasks learn that from
 /// errors. They are dropped once the protocol has done with it, seconds later at most.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -177,6 +178,14 @@ impl Connection {
     /// [`Application::here`](crate::Application::here). Zero on other threads.
     pub fn here(&self) -> Nanos {
         if self.shared.link.is_driven_here() { self.shared.lock().here() } else { Nanos::ZERO }
+    }
+
+    /// Waits until the server stops, or the connection has ended. Nothing comes from the client any
+    /// more. The connection is closed once the requests that its tasks have begun are over, and
+    /// what the congestion window allows has been sent.
+    pub async fn stopping(&self) {
+        let stops = |state: &mut shared::State| (state.is_stopping || state.lost.is_some()).then_some(());
+        self.shared.until(&self.shared.stopping, stops).await;
     }
 
     /// Waits until the connection has ended, and returns why.

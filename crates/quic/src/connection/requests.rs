@@ -58,7 +58,7 @@ impl Begun<'_> {
     /// Calls `begin` until there is room. Then waits for the end of the request.
     ///
     /// Without room, the next event of the connection wakes the task that has waited longest. If
-    /// this task finds room, it wakes the next one.
+    /// this task finds room, it wakes the next one. While the server stops, there is no room.
     async fn ended(&self, mut begin: impl FnMut() -> Result<(), Full>) -> Result<End, Unserved> {
         poll_fn(|context| {
             if let Some(why) = &self.shared.lock().lost {
@@ -71,6 +71,7 @@ impl Begun<'_> {
                     state.crowd.pop_first().into_iter().for_each(|(_, next)| next.wake());
                     Poll::Ready(Ok(()))
                 }
+                false if state.is_stopping => Poll::Ready(Err(Unserved::As(Fate::ShedDraining))),
                 false => {
                     state.crowd.insert(self.key, context.waker().clone());
                     Poll::Pending

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) available: [Notify; 2],
     /// Datagrams have come, or more may be sent.
     pub(crate) datagrams: Notify,
+    /// The server stops.
+    pub(crate) stopping: Notify,
     pub(crate) closed: Notify,
 }
 
@@ -39,6 +41,8 @@ pub(crate) struct State {
     pub(crate) lost: Option<ConnectionError>,
     /// Whether the handshake is complete.
     pub(crate) is_connected: bool,
+    /// Whether the server stops.
+    pub(crate) is_stopping: bool,
     /// The tasks that wait until a stream can be read, can be written to, or has ended.
     pub(crate) readers: HashMap<StreamId, Waker>,
     pub(crate) writers: HashMap<StreamId, Waker>,
@@ -61,6 +65,7 @@ impl Shared {
             connection,
             lost: None,
             is_connected: false,
+            is_stopping: false,
             readers: HashMap::new(),
             writers: HashMap::new(),
             stopped: HashMap::new(),
@@ -72,8 +77,8 @@ impl Shared {
         };
         let notify = || [(); 2].map(|()| Notify::new());
         let (opened, available) = (notify(), notify());
-        let (datagrams, closed) = (Notify::new(), Notify::new());
-        Shared { link, local, state: Mutex::new(state), opened, available, datagrams, closed }
+        let [datagrams, stopping, closed] = [(); 3].map(|()| Notify::new());
+        Shared { link, local, state: Mutex::new(state), opened, available, datagrams, stopping, closed }
     }
 
     /// The state. A task that panics leaves it whole: none of its code runs under the lock.
@@ -124,6 +129,22 @@ impl Shared {
         }
     }
 
+    /// Lets the tasks know that the server stops. Those that wait for room to begin a request find
+    /// none any more.
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.is_stopping = true;
+        std::mem::take(&mut state.crowd).into_values().for_each(Waker::wake);
+        self.stopping.notify_waiters();
+    }
+
+    /// Whether the server stops, and what the tasks have begun has ended. They wait for nothing
+    /// else, because nothing comes from clients any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        let state = self.lock();
+        state.is_stopping && state.begun.is_empty()
+    }
+
     /// Closes the connection, unless it has ended.
     pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
         self.act(|state| {
@@ -142,7 +163,7 @@ impl Shared {
         let asking = begun.values_mut().filter_map(|asked| asked.waker.take());
         waiting.chain(asking).chain(std::mem::take(crowd).into_values()).for_each(Waker::wake);
         let directions = self.opened.iter().chain(&self.available);
-        directions.chain([&self.datagrams, &self.closed]).for_each(Notify::notify_waiters);
+        directions.chain([&self.datagrams, &self.stopping, &self.closed]).for_each(Notify::notify_waiters);
     }
 }
 

@@ -80,6 +80,12 @@ impl Link {
         }
     }
 
+    /// The same, also if the connection was woken in the event that now ends.
+    pub(crate) fn wake_shard(&self) {
+        self.woken.set(self.place);
+        self.teller.wake(self.shard.into());
+    }
+
     /// Whether this thread polls the tasks of this connection.
     pub(crate) fn is_driven_here(&self) -> bool {
         DRIVEN.get() == Some(self.name())

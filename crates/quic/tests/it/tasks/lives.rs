@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-// Is a connection closed when its last task has ended, and are the tasks of one that is gone
-// dropped?
+// Is a connection closed when its last task has ended, and not before what that has written has
+// left? Are the tasks of one that is gone dropped?
 #[test]
 fn tasks_and_their_connection_end_together() {
     let dropped = Arc::new(AtomicUsize::new(0));
@@ -29,7 +29,10 @@ fn tasks_and_their_connection_end_together() {
                 let task = async move {
                     match waits {
                         true => std::future::pending().await,
-                        false => drop(other.accept_uni().await),
+                        false => {
+                            let _ = other.accept_uni().await;
+                            say(&other, [b'l'; 1_000]).await;
+                        }
                     }
                     drop(counted);
                 };
@@ -56,6 +59,9 @@ fn tasks_and_their_connection_end_together() {
                 _ => {
                     for _ in 0..3 {
                         speak().await;
+                    }
+                    for _ in 0..3 {
+                        assert_eq!(heard(&connection).await, [b'l'; 1_000]);
                     }
                     let why = patient(connection.closed()).await;
                     assert!(matches!(why, quinn::ConnectionError::ApplicationClosed(_)), "{why}");

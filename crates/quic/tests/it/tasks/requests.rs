@@ -2,11 +2,12 @@
 
 use super::lives::SILENCE;
 use super::{Counted, ONE_WORKER, heard, say, start};
-use crate::support::run;
+use crate::support::{patient, run};
 use forebay::fate::Fate;
 use forebay::time::{Nanos, clock};
 use forebay::{Admitted, Handler, Reply, Request, checkpoint};
 use forebay_quic::connection::Unserved;
+use quinn::{ApplicationClose, ConnectionError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -142,5 +143,57 @@ fn a_checkpoint_pauses_no_task() {
     run(async {
         let (_client, connection) = served.connect().await;
         assert_eq!(heard(&connection).await, b"passed");
+    });
+}
+
+// A server stops while a connection computes an answer, and another task of it panics. Does the
+// answer arrive whole, and is nothing else begun?
+#[test]
+fn a_stop_waits_for_what_has_begun() {
+    let served = start(ONE_WORKER, |connection| async move {
+        let stops = Arc::new(AtomicUsize::new(0));
+        let has_stopped = Arc::clone(&stops);
+        let computes = async move {
+            while has_stopped.load(Ordering::SeqCst) == 0 {
+                checkpoint().await;
+            }
+            vec![b'a'; 5_000]
+        };
+        let on = connection.clone();
+        let answers = async move {
+            let answer = on.begin(Admitted::new(()), computes).await.expect("it ends");
+            let late = on.begin(Admitted::new(()), async {}).await;
+            assert_eq!(late, Err(Unserved::As(Fate::ShedDraining)));
+            say(&on, answer).await;
+        };
+        connection.spawn(answers).expect("room");
+        let on = connection.clone();
+        let panics = async move {
+            on.stopping().await;
+            std::panic::resume_unwind(Box::new(()));
+        };
+        connection.spawn(panics).expect("room");
+        let on = connection.clone();
+        // The other one hears of the stop before this one.
+        let tells = async move {
+            say(&on, "begun").await;
+            on.stopping().await;
+            say(&on, "stopping").await;
+            stops.store(1, Ordering::SeqCst);
+        };
+        connection.spawn(tells).expect("room");
+        connection.closed().await;
+    });
+    let Some(served) = served else { return };
+    run(async {
+        let (_client, connection) = served.connect().await;
+        assert_eq!(heard(&connection).await, b"begun");
+        let stop = std::thread::spawn(|| served.stop());
+        assert_eq!(heard(&connection).await, b"stopping");
+        assert_eq!(heard(&connection).await, vec![b'a'; 5_000]);
+        let close = ApplicationClose { error_code: 0_u32.into(), reason: (&b"the server stops"[..]).into() };
+        assert_eq!(patient(connection.closed()).await, ConnectionError::ApplicationClosed(close));
+        let fates = stop.join().expect("no panic");
+        assert_eq!((fates.shed_draining, fates.in_flight), (0, 0), "{fates:?}");
     });
 }
