@@ -332,9 +332,13 @@ impl Events {
         self.alarm.rings.store(false, Ordering::SeqCst);
     }
 
-    /// Call this after [`Events::fire`]. The alarm then waits for the next timer.
+    /// Call this after [`Events::fire`]. If the alarm waits for that, it then waits for the next
+    /// timer.
     pub(crate) fn heard(&self) {
-        self.alarm.changed.notify_one();
+        // Ordering: the alarm writes this before it reads `rings`, which the worker has cleared.
+        if self.alarm.waits_until.load(Ordering::SeqCst) == 0 {
+            self.alarm.changed.notify_one();
+        }
     }
 
     /// Takes the next thing that is due for `shard` at `now`: the notice of the start, a wake,
